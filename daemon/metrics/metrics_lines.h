@@ -27,7 +27,7 @@ struct MetricsLine {
   bool is_of_step() const { return step > 0 && epoch == 0 && validation == 0; }
   // The row of a step that was skipped. False for other rows.
   bool is_skipped() const;
-  // REQUIRES: epoch > 0. Numbers that the row lacks are kNoNumber.
+  // Of an epoch, or with the epoch 0 of a validation. Numbers that the row lacks are kNoNumber.
   EpochResult epoch_result() const;
 };
 

@@ -93,6 +93,10 @@ Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, i
 Result<std::vector<EpochResult>> read_epochs(Files& files, const std::string& path,
                                              int64_t last_step);
 
+// The same of the validations that have rows. The epoch of each is 0.
+Result<std::vector<EpochResult>> read_validations(Files& files, const std::string& path,
+                                                  int64_t last_step);
+
 // The bytes of the log at `path`; none if there is no log.
 Result<Bytes> read_metrics_file(Files& files, const std::string& path);
 

@@ -43,6 +43,15 @@ Result<std::vector<EpochResult>> read_epochs(Files& files, const std::string& pa
   return results;
 }
 
+Result<std::vector<EpochResult>> read_validations(Files& files, const std::string& path,
+                                                  int64_t last_step) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_metrics_file(files, path));
+  const KeptLines kept(text_of(bytes), last_step);
+  std::vector<EpochResult> results;
+  for (const MetricsLine& line : kept.validations()) results.push_back(line.epoch_result());
+  return results;
+}
+
 Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_t after_step,
                                    bool f32) {
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_metrics_file(files, path));

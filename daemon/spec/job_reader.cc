@@ -419,6 +419,26 @@ void check_evaluation(YamlMap& top, const Job& job) {
   }
 }
 
+// A schedule that looks at results needs a common step, and results to look at.
+void check_plateau(YamlMap& top, const Job& job) {
+  if (!find_schedule(job.lr_scheduler.name)->looks_at_epochs) return;
+  if (job.asynchronous() || job.has_quorum()) {
+    top.fail("lr_scheduler",
+             cat("expected a strategy whose workers do each step together, so that they all change "
+                 "the rate after an epoch, received ",
+                 job.lr_scheduler.name));
+  }
+  if (job.lr_scheduler.values.integer("per") != 1) return;  // epoch
+  if (!job.data.validation || job.validation.every_steps == 0) {
+    top.fail("lr_scheduler",
+             "per: validation: expected data.validation and validation.every_steps, received none");
+  } else if (!job.plateau.metric.starts_with("val_")) {
+    top.fail("lr_scheduler", cat("per: validation: expected a monitor of the validation, such as "
+                                 "val_loss, received ",
+                                 job.plateau.metric));
+  }
+}
+
 // Without a common step, two workers may update a variable at once: only one op does so as a whole.
 void check_updates(YamlMap& top, const Job& job) {
   if (job.program) return;
@@ -427,13 +447,7 @@ void check_updates(YamlMap& top, const Job& job) {
              "sam: expected a strategy whose workers all do each step, since a step needs the sum "
              "of its gradients twice, received a quorum");
   }
-  if (find_schedule(job.lr_scheduler.name)->looks_at_epochs &&
-      (job.asynchronous() || job.has_quorum())) {
-    top.fail("lr_scheduler",
-             cat("expected a strategy whose workers do each step together, so that they all change "
-                 "the rate after an epoch, received ",
-                 job.lr_scheduler.name));
-  }
+  check_plateau(top, job);
   if (!job.asynchronous()) return;
   if (!find_optimizer(job.optimizer.name)->is_one_op) {
     top.fail("optimizer", cat("expected sgd, adam or adamw with mode async, where each worker "

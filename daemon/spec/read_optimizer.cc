@@ -121,8 +121,10 @@ void read_scheduler(YamlMap map, Job& job) {
   const bool named = read_entry_name(map, all_schedules(), name);
   scheduler = ScheduleSpec(name);
   map.get_int("warmup_steps", Need::optional, kWarmup, scheduler.warmup_steps);
+  // A schedule that looks at results has a setting of this name.
   constexpr std::string_view kPer[] = {"step", "epoch"};
-  if (size_t per = 0; map.get_choice("per", Need::optional, kPer, per))
+  const bool has_per = !named || !scheduler.values.has("per");
+  if (size_t per = 0; has_per && map.get_choice("per", Need::optional, kPer, per))
     scheduler.per_epoch = per == 1;
   const bool has_milestones = find_schedule(name)->has_milestones;
   if (named && !has_milestones && map.has("milestones"))
@@ -132,7 +134,9 @@ void read_scheduler(YamlMap map, Job& job) {
   if (named) {
     const auto& own = find_schedule(name)->settings;
     read_settings(map, own, scheduler.values);
-    refuse_other_settings(map, name, own, all_schedule_settings());
+    std::vector<Setting> others = all_schedule_settings();
+    std::erase_if(others, [](const Setting& setting) { return setting.name == "per"; });
+    refuse_other_settings(map, name, own, others);
     if (find_schedule(name)->looks_at_epochs) read_monitor(map, job, job.plateau);
   } else {
     skip_settings(map, all_schedule_settings());

@@ -9,6 +9,7 @@ Plateau::Plateau(const Job& job) {
   if (!exists_) return;
   const SettingValues& values = job.lr_scheduler.values;
   monitor_ = job.plateau;
+  per_validation_ = values.integer("per") == 1;
   factor_ = values.number("factor");
   threshold_ = values.number("threshold");
   relative_ = values.integer("threshold_mode") == 0;
@@ -25,16 +26,15 @@ bool Plateau::is_better(double number) const {
   return number < (relative_ ? best_ * (1 - threshold_) : best_ - threshold_);
 }
 
-bool Plateau::take(const EpochResult& result) {
+bool Plateau::take(double number) {
   if (!exists_) return false;
-  const double number = result.number(monitor_.metric);
   if (is_better(number)) {
     best_ = number;
     bad_ = 0;
   } else {
     ++bad_;
   }
-  // In the epochs after a change nothing counts as bad.
+  // For a while after a change nothing counts as bad.
   if (cooling_ > 0) {
     --cooling_;
     bad_ = 0;

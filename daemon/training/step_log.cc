@@ -28,8 +28,9 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64
                         MetricsLog::open(parts.files, parts.metrics_path(), done, expected));
   std::unique_ptr<StepLog> log(new StepLog(parts, std::move(metrics)));
   if (!log->plateau_.exists() || done == 0) return log;
-  LEAT_ASSIGN_OR_RETURN(const auto epochs, read_epochs(parts.files, parts.metrics_path(), done));
-  for (const EpochResult& epoch : epochs) log->plateau_.take(epoch);
+  const auto read = log->plateau_.per_validation() ? read_validations : read_epochs;
+  LEAT_ASSIGN_OR_RETURN(const auto results, read(parts.files, parts.metrics_path(), done));
+  for (const EpochResult& result : results) log->plateau_.take(result);
   return log;
 }
 
@@ -104,14 +105,19 @@ std::vector<double> StepLog::more_of(const LoggedMetrics::Row& row) const {
 
 Result<bool> StepLog::add(const EpochResult& epoch) {
   LEAT_RETURN_IF_ERROR(metrics_->append(epoch));
-  return plateau_.take(epoch);
+  return !plateau_.per_validation() && plateau_.take(epoch);
 }
 
 // The numbers are means in f64, as those of epochs.
-Status StepLog::add(const ValidationResult& result) {
+Result<bool> StepLog::add(const ValidationResult& result) {
   std::vector<StepMetric> row;
-  for (const auto& [name, value] : result.numbers) row.push_back({name, computed(value)});
-  return metrics_->append_validation(row);
+  double watched = kNoNumber;
+  for (const auto& [name, value] : result.numbers) {
+    row.push_back({name, computed(value)});
+    if (name == plateau_.metric()) watched = computed(value);
+  }
+  LEAT_RETURN_IF_ERROR(metrics_->append_validation(row));
+  return plateau_.per_validation() && plateau_.take(watched);
 }
 
 Status StepLog::add_held(const HeldStep& held) {

@@ -57,8 +57,9 @@ class StepLog {
   Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
   // Adds the row of an epoch. True if the learning rate changes after it.
   Result<bool> add(const EpochResult& epoch);
-  // Adds the row of a validation after the last step.
-  Status add(const ValidationResult& result);
+  // Adds the row of a validation after the last step. True if the learning rate changes after it.
+  // REQUIRES: the step has no such row.
+  Result<bool> add(const ValidationResult& result);
   // Adds the rows of done steps that the log lacks and the memory of hosts has. Flushes the log. A
   // row that neither has stays missing.
   Status add_held(const HeldStep& held);

@@ -170,12 +170,7 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
   LEAT_ASSIGN_OR_RETURN(const bool cut, log_->add(result));
   tell_input_waits();
   observer_.epoch_ended(result);
-  if (cut) {
-    const Plateau& plateau = log_->plateau();
-    observer_.noted(cat("the learning rate is ", number_text(plateau.learning_rate()),
-                        " from step ", done_ + 1, ": ", plateau.metric(), " got no better"));
-    LEAT_RETURN_IF_ERROR(set_rate());
-  }
+  if (cut) LEAT_RETURN_IF_ERROR(cut_rate());
   return Ending::none;
 }
 
@@ -200,8 +195,9 @@ Result<TrainingLoop::Ending> TrainingLoop::evaluate(TrainOutcome& outcome) {
   outcome.validation = (*evaluation)->first;
   if (!parts_.job.has_validation_rows() || log_->metrics().validated() == done_)
     return Ending::none;
-  LEAT_RETURN_IF_ERROR(log_->add(**evaluation));
+  LEAT_ASSIGN_OR_RETURN(const bool cut, log_->add(**evaluation));
   observer_.validated(**evaluation);
+  if (cut) LEAT_RETURN_IF_ERROR(cut_rate());
   return Ending::none;
 }
 
@@ -449,6 +445,13 @@ Status TrainingLoop::watch(const EpochResult& result) {
   content.metadata.emplace("leat.epoch", std::to_string(result.epoch));
   const std::string path = cat(parts_.options.folder, "/", kBestWeights);
   return retry_for_room([&] { return write_safetensors(parts_.files, path, content); });
+}
+
+Status TrainingLoop::cut_rate() {
+  const Plateau& plateau = log_->plateau();
+  observer_.noted(cat("the learning rate is ", number_text(plateau.learning_rate()), " from step ",
+                      done_ + 1, ": ", plateau.metric(), " got no better"));
+  return set_rate();
 }
 
 // The variable follows from the log alone: what a checkpoint or a host has of it is replaced.

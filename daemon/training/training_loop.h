@@ -118,6 +118,7 @@ class TrainingLoop {
   Status watch(const EpochResult& result);
   // Gives the hosts the rate that the epochs of the log have led to.
   Status set_rate();
+  Status cut_rate();
   // The same as watch() for the epochs that an earlier training ended, without the weights.
   Status recall_epochs();
 

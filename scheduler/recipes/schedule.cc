@@ -56,6 +56,8 @@ constexpr Setting kOneCycle[] = {kDecaySteps,
 
 constexpr std::string_view kThresholdModes[] = {"rel", "abs"};
 // Those of torch.optim.lr_scheduler.ReduceLROnPlateau.
+// plateau: it counts epochs or validations. Other schedules have this key themselves.
+constexpr std::string_view kPlateauPer[] = {"epoch", "validation"};
 constexpr Setting kPlateau[] = {
     {.name = "factor", .initial = 0.1, .min = 0, .max = 1, .min_open = true, .max_open = true},
     {.name = "patience", .kind = SettingKind::integer, .initial = 10, .min = 0, .max = 1e6},
@@ -63,7 +65,8 @@ constexpr Setting kPlateau[] = {
     {.name = "threshold_mode", .kind = SettingKind::choice, .choices = kThresholdModes},
     {.name = "cooldown", .kind = SettingKind::integer, .min = 0, .max = 1e6},
     {.name = "min_learning_rate", .min = 0},
-    {.name = "epsilon", .initial = 1e-8, .min = 0}};
+    {.name = "epsilon", .initial = 1e-8, .min = 0},
+    {.name = "per", .kind = SettingKind::choice, .choices = kPlateauPer}};
 
 // The part of the decay that is over, up to 1.
 Expression part(const Expression& t, double decay) { return min(t / decay, 1); }

@@ -51,7 +51,8 @@ struct Schedule {
   // The factor of t: the steps since the warm-up, or with per_epoch the epochs that have ended.
   Expression (*factor)(const Expression& t, const ScheduleTerms& terms);
   bool has_milestones = false;
-  // The rate also follows from the numbers of epochs that have ended: after_cut().
+  // The rate also follows from the numbers of epochs that have ended, or of validations:
+  // after_cut().
   bool looks_at_epochs = false;
 };
 

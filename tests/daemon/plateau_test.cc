@@ -2,12 +2,15 @@
 // the same ones wherever the job was interrupted. [cluster] runs under ThreadSanitizer.
 #include "daemon/training/plateau.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "daemon/base/yaml_reader.h"
+#include "daemon/metrics/metrics_log.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/differences.h"
@@ -77,6 +80,16 @@ std::vector<std::string> flattening(const std::vector<std::string>& more = {}) {
   return set;
 }
 
+// The same on the validations that a job makes every 3 steps, and at the end of each epoch.
+std::vector<std::string> validating(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> set = flattening(
+      {"validation={every_steps: 3}",
+       "lr_scheduler={name: plateau, monitor: val_accuracy, patience: 1, cooldown: 1, factor: 0.4, "
+       "per: validation}"});
+  set.insert(set.end(), more.begin(), more.end());
+  return set;
+}
+
 // The rate of each step, as the log has it.
 std::vector<double> rates_of(const SmallJob& small, const std::string& folder) {
   std::ifstream in(small.path(folder + "/metrics.jsonl"));
@@ -134,6 +147,46 @@ TEST_CASE("a job takes the rates of its epochs wherever it was interrupted", "[c
   }
 }
 
+TEST_CASE("a plateau per validation cuts the rate between epochs, wherever it was interrupted",
+          "[cluster]") {
+  const SmallJob small(kTinyDense);
+  const Job job = small.job(validating());
+  CHECK(must(parse_job(print_job(job), small.path("job.yaml"))) == job);
+  Silent whole;
+  const TrainOutcome expected = small.train(job, "whole", whole);
+  // The rates are those of the rule on the rows of the validations.
+  const auto validations = must(read_validations(real_files(), small.path("whole/metrics.jsonl"),
+                                                 std::numeric_limits<int64_t>::max()));
+  REQUIRE(validations.size() > whole.results.size() * 3);
+  Plateau plateau(job);
+  const std::vector<double> rates = rates_of(small, "whole");
+  size_t step = 0;
+  std::vector<uint64_t> cuts;
+  for (const EpochResult& each : validations) {
+    for (; step < each.step; ++step)
+      CHECK(rates[step] == Approx(plateau.learning_rate()).epsilon(1e-6));
+    if (plateau.take(each)) cuts.push_back(each.step);
+  }
+  REQUIRE(cuts.size() >= 2);
+  const bool between = std::any_of(cuts.begin(), cuts.end(), [&](uint64_t cut) {
+    return std::none_of(whole.results.begin(), whole.results.end(),
+                        [&](const EpochResult& epoch) { return epoch.step == cut; });
+  });
+  CHECK(between);
+  CHECK(small.hash(small.job(validating({"num_workers=3"})), "three", 2) ==
+        expected.weights_sha256);
+  for (const size_t stop : {cuts[0] - 1, cuts[0], cuts[0] + 1, cuts[1], cuts[1] + 2}) {
+    INFO("stopped after step " << stop);
+    const std::string folder = cat("run-", stop);
+    Silent first, second;
+    small.train(job, folder, first, 1, false, [&] { return first.losses.size() >= stop; });
+    const TrainOutcome rest =
+        small.train(small.job(validating({"num_workers=2"})), folder, second, 2, true);
+    CHECK(rest.weights_sha256 == expected.weights_sha256);
+    CHECK(log_of(small, folder) == log_of(small, "whole"));
+  }
+}
+
 TEST_CASE("a plateau needs a number of the epochs, and workers that step together") {
   const SmallJob small(kTinyDense);
   const auto error_of = [&](const std::vector<std::string>& set) {
@@ -151,6 +204,17 @@ TEST_CASE("a plateau needs a number of the epochs, and workers that step togethe
   CHECK_THAT(error_of({"lr_scheduler={name: plateau, monitor: val_loss}", "shards=1",
                        "strategy={name: parameter_server, mode: async}"}),
              Catch::Contains("lr_scheduler: expected a strategy whose workers do each step"));
+  CHECK_THAT(error_of({"lr_scheduler={name: plateau, monitor: val_loss, per: validation}"}),
+             Catch::Contains("per: validation: expected data.validation and "
+                             "validation.every_steps, received none"));
+  CHECK_THAT(error_of({"lr_scheduler={name: plateau, monitor: loss, per: validation}",
+                       "validation={every_steps: 3}"}),
+             Catch::Contains("expected a monitor of the validation, such as val_loss, received "
+                             "loss"));
+  CHECK_THAT(error_of({"lr_scheduler={name: plateau, monitor: val_loss, per: step}"}),
+             Catch::Contains("per: expected one of epoch, validation, received the string 'step'"));
+  CHECK_THAT(error_of({"lr_scheduler={name: cosine, per: validation}"}),
+             Catch::Contains("per: expected one of step, epoch, received"));
   const Job job = small.job({"lr_scheduler={name: plateau, monitor: val_accuracy}"});
   CHECK(job.plateau.rises);
 }
