@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/graph/attrs.h"
 
@@ -44,10 +45,10 @@ int64_t edit_distance(EditMemory& memory) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end());
   };
   auto &line = memory.line, &before = memory.before;
-  line.resize(b.size() + 1);
+  line.resize(b.size() + 1), before.resize(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) line[j] = static_cast<int64_t>(j);
   for (size_t i = 0; i < a.size(); ++i) {
-    before = line;
+    std::swap(before, line);
     line[0] = static_cast<int64_t>(i) + 1;
     for (size_t j = 0; j < b.size(); ++j) {
       const int64_t replaced = before[j] + (equal(a[i], b[j]) ? 0 : 1);
@@ -102,6 +103,14 @@ class EditDistanceKernel final : public Kernel {
 void add_edit_distance_kernels(Catalogue& catalogue) {
   catalogue.add_kernel(
       "leat.EditDistance", "cpu", [](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
+        // The time of a row is that of so many comparisons, and a run that ends waits for it.
+        constexpr int64_t kMostPairs = int64_t{1} << 30;
+        const int64_t made = setup.input(0).shape[1], wanted = setup.input(1).shape[1];
+        if (made > 0 && wanted > kMostPairs / made) {
+          return invalid_argument(cat(setup.subject, ": expected lists of at most ", kMostPairs,
+                                      " pairs of a prediction and a label, received ", made,
+                                      " predictions and ", wanted, " labels"));
+        }
         return std::unique_ptr<Kernel>(std::make_unique<EditDistanceKernel>(setup));
       });
 }

@@ -29,7 +29,7 @@ class TreeEnsembleKernel final : public Kernel {
       const T* const x = context.in<T>(0) + i * features_;
       for (int64_t f = 0; f < trees_.features(); ++f)
         row[f] = static_cast<double>(load_as_compute(x[f]));
-      trees_.score(row, scores);
+      trees_.score(row, scores, kLargest);
       T* const y = context.out<T>(0) + i * trees_.targets();
       for (int64_t t = 0; t < trees_.targets(); ++t)
         y[t] = store_from_compute<T>(static_cast<Compute<T>>(scores[t]));
@@ -39,6 +39,10 @@ class TreeEnsembleKernel final : public Kernel {
 
  private:
   static constexpr int64_t kRowsOfTile = 16;
+  static constexpr double kLargest = DTypeOf<T>::value == DType::f64    ? 0x1.fffffffffffffp1023
+                                     : DTypeOf<T>::value == DType::f16  ? 65504
+                                     : DTypeOf<T>::value == DType::bf16 ? 0x1.fep127
+                                                                        : 0x1.fffffep127;
   const TreeEnsemble trees_;
   const int64_t rows_, features_;
 };

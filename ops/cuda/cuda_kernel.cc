@@ -25,7 +25,8 @@ class EnqueuingKernel final : public Kernel {
     const cudaError_t error = enqueue_(context, device_.stream());
     if (error == cudaSuccess) return Progress::pending;
     const Status status = cuda_status(error, subject_);
-    device_.fail(status);
+    // No memory now may be memory later; every other error stays.
+    if (status.code() != Code::resource_exhausted) device_.fail(status);
     context.step->fail(context.instruction, status);
     return Progress::failed;
   }

@@ -227,7 +227,7 @@ std::string key_of(const DatasetFiles& names) {
 Dataset::Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views,
                  ReadingAhead ahead)
     : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)), ahead_(ahead) {
-  for (size_t c = 0; c < views_.size(); ++c) {
+  for (size_t c = 0; c < views_.size() && source_->takes_advice(); ++c) {
     if (info_.columns[c].row_bytes() == 0 || in_memory(c, 0)) continue;
     const size_t column = views_[c].column;
     if (std::find(in_files_.begin(), in_files_.end(), column) == in_files_.end())

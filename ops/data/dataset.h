@@ -89,7 +89,7 @@ class Dataset final : public Resource {
   // The names of the classes of a column, by their numbers; empty if the source knows none.
   std::vector<std::string> class_names(size_t column) const;
 
-  // True if read() reads files for some column.
+  // True if read() reads files for some column, and these take advice.
   bool reads_files() const { return !in_files_.empty(); }
   // Gives advice about the columns of a row that are in files; it may block as read() does.
   void advise(int64_t row, ReadAdvice advice) const;

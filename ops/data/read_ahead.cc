@@ -1,6 +1,7 @@
 #include "ops/data/read_ahead.h"
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 
 namespace leat {
@@ -31,7 +32,7 @@ ReadAhead::ReadAhead(Limits limits, Ask ask)
 ReadAhead::~ReadAhead() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    ends_.store(true);
   }
   wanted_more_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -70,13 +71,19 @@ void ReadAhead::work() {
   constexpr int64_t kRows = 8;  // that a thread asks for at once
   std::unique_lock lock(mutex_);
   for (;;) {
-    wanted_more_.wait(lock, [&] { return ends_ || asked_ < wanted_; });
-    if (ends_) return;
+    wanted_more_.wait(lock, [&] { return ends_.load() || asked_ < wanted_; });
+    if (ends_.load()) return;
     const int64_t batch = asked_ / limits_.rows, begin = asked_ % limits_.rows;
     const int64_t end = std::min(limits_.rows, begin + kRows);
     asked_ += end - begin;
     lock.unlock();
-    ask_(batch, begin, end);
+    for (int64_t row = begin; row < end && !ends_.load(); ++row) {
+      try {
+        ask_(batch, row, row + 1);
+      } catch (const std::bad_alloc&) {
+        // The row is not read ahead.
+      }
+    }
     lock.lock();
   }
 }

@@ -38,8 +38,8 @@ class ReadAheadDepth {
 };
 
 // The rows that one reader asks for ahead of its steps. Threads: begins() and waited() from those
-// that read; depth() from any. It ends its own threads when it is destroyed, after the rows that
-// these are asking for.
+// that read; depth() from any. It ends its own threads when it is destroyed, each after the row
+// that it is asking for.
 class ReadAhead {
  public:
   struct Limits {
@@ -76,7 +76,7 @@ class ReadAhead {
   // Rows are numbered through all batches: those below `asked_` have been asked for, or need not
   // be, and those below `wanted_` are to be.
   int64_t asked_ = 0, wanted_ = 0;
-  bool ends_ = false;
+  std::atomic<bool> ends_{false};
   std::vector<std::thread> threads_;
 };
 

@@ -89,6 +89,8 @@ class Source {
   // Passes the advice on to the files that have these columns of a row, as far as they are not in
   // memory. It may block as read() does; a failure is left to read(). The default ignores it.
   virtual void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const;
+  // False if advise() does nothing.
+  virtual bool takes_advice() const { return false; }
   // The bytes of the files whose rows are read when they are wanted; 0 if that is not known.
   virtual uint64_t file_bytes() const { return file_bytes_; }
   // The names of the classes of a column, by their numbers; empty if the source knows none.

@@ -52,10 +52,12 @@ Result<NGrams> NGrams::read(const Attrs& attrs) {
   out.shortest_ = attr_int(attrs, "min_gram_length");
   out.longest_ = attr_int(attrs, "max_gram_length");
   out.most_skipped_ = attr_int(attrs, "max_skip_count");
-  if (out.shortest_ < 1 || out.longest_ < out.shortest_ || out.most_skipped_ < 0) {
-    return invalid_argument(cat("expected 1 <= min_gram_length <= max_gram_length and ",
-                                "max_skip_count >= 0, received ", out.shortest_, ", ", out.longest_,
-                                " and ", out.most_skipped_));
+  constexpr auto kMost = static_cast<int64_t>(limits::kListLength);
+  if (out.shortest_ < 1 || out.longest_ < out.shortest_ || out.longest_ > kMost ||
+      out.most_skipped_ < 0 || out.most_skipped_ > kMost) {
+    return invalid_argument(cat("expected 1 <= min_gram_length <= max_gram_length <= ", kMost,
+                                " and max_skip_count from 0 to ", kMost, ", received ",
+                                out.shortest_, ", ", out.longest_, " and ", out.most_skipped_));
   }
   const std::vector<int64_t> columns = attr_ints(attrs, "ngram_indexes");
   for (const int64_t column : columns) {
@@ -117,7 +119,7 @@ void NGrams::count(const T* sequence, int64_t length, float* row) const {
   // item counts once.
   for (int64_t step = 1; step <= most_skipped_ + 1; ++step) {
     const int64_t shortest = step == 1 ? shortest_ : std::max<int64_t>(2, shortest_);
-    if (shortest > longest_) break;
+    if (shortest > longest_ || step * (shortest - 1) >= length) break;
     for (int64_t begin = 0; begin + step * (shortest - 1) < length; ++begin) {
       int node = 0;
       int64_t at = begin;

@@ -142,7 +142,8 @@ uint8_t gray_of(const uint8_t* rgb) {
   return static_cast<uint8_t>(sum >> 16);
 }
 
-Status infer_selection(InferContext& ctx, const SelectionOp& op) {
+// The inputs, if all of them are known.
+Result<KnownInputs> known_inputs(InferContext& ctx) {
   KnownInputs inputs;
   for (int i = 0; i < ctx.inputs(); ++i) {
     const Tensor* known = ctx.has_input(i) ? ctx.constant(i) : nullptr;
@@ -153,6 +154,11 @@ Status infer_selection(InferContext& ctx, const SelectionOp& op) {
                            "received a value that a step computes"));
     inputs.push_back(known);
   }
+  return inputs;
+}
+
+Status infer_selection(InferContext& ctx, const SelectionOp& op) {
+  LEAT_ASSIGN_OR_RETURN(const KnownInputs inputs, known_inputs(ctx));
   const auto outputs = op.evaluate(inputs, ctx.attrs());
   if (!outputs.ok()) return ctx.error(outputs.status().message());
   for (size_t i = 0; i < outputs->size(); ++i) {
@@ -160,6 +166,19 @@ Status infer_selection(InferContext& ctx, const SelectionOp& op) {
     ctx.set_tensor(static_cast<int>(i), output.dtype(), SymbolicShape(output.shape()));
     if (output.elements() <= limits::kValueInference) ctx.set_constant(static_cast<int>(i), output);
   }
+  return {};
+}
+
+// A few bytes may be an image of very many pixels, whose size is in its header.
+Status infer_decoded_image(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const KnownInputs inputs, known_inputs(ctx));
+  const auto* const bytes = static_cast<const std::byte*>(inputs[0]->raw());
+  const auto header = read_image_header({bytes, inputs[0]->bytes()});
+  if (!header.ok()) return ctx.error(header.status().message());
+  const int64_t channels = attr_string(ctx.attrs(), "pixel_format") == "Grayscale" ? 1 : 3;
+  if (header->height * header->width * channels <= limits::kValueInference)
+    return infer_selection(ctx, selection_op("ImageDecoder"));
+  ctx.set_tensor(0, DType::u8, SymbolicShape(Shape({header->height, header->width, channels})));
   return {};
 }
 
@@ -218,7 +237,7 @@ Result<std::vector<Tensor>> unique(const KnownInputs& inputs, const Attrs& attrs
   const size_t size = dtype_size(x.dtype()) * static_cast<size_t>(slices.inner);
   const auto* from = static_cast<const std::byte*>(x.raw());
   auto* to = static_cast<std::byte*>(y.raw());
-  for (int64_t o = 0; o < slices.outer && size > 0; ++o) {
+  for (int64_t o = 0; o < slices.outer && size > 0 && count > 0; ++o) {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t source = o * slices.count + groups.first[static_cast<size_t>(k)];
       std::memcpy(to + static_cast<size_t>(o * count + k) * size,
@@ -306,7 +325,7 @@ void register_selection_ops(Catalogue& catalogue) {
                     .input("encoded_stream", "uint8")
                     .output("image", "uint8")
                     .attr("pixel_format", std::string("RGB"))
-                    .infer(rule_of("ImageDecoder")));
+                    .infer(infer_decoded_image));
 }
 
 }  // namespace leat

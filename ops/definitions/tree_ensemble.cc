@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
@@ -176,10 +175,9 @@ bool TreeEnsemble::takes_yes(const Node& node, double x) const {
   return false;
 }
 
-void TreeEnsemble::score(const double* row, double* scores) const {
-  constexpr double kLargest = std::numeric_limits<double>::max();
-  const double first = aggregate_ == Aggregate::min   ? kLargest
-                       : aggregate_ == Aggregate::max ? -kLargest
+void TreeEnsemble::score(const double* row, double* scores, double largest) const {
+  const double first = aggregate_ == Aggregate::min   ? largest
+                       : aggregate_ == Aggregate::max ? -largest
                                                       : 0;
   std::fill_n(scores, targets_, first);
   for (const int64_t root : roots_) {

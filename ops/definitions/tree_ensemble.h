@@ -26,7 +26,8 @@ class TreeEnsemble {
   // The number of features that the nodes look at: one more than the largest index.
   int64_t features() const { return features_; }
   // Writes the scores of a row of features(), which has targets() elements. It allocates nothing.
-  void score(const double* row, double* scores) const;
+  // The least and the greatest of no leaves are the ends of a type whose largest number this is.
+  void score(const double* row, double* scores, double largest) const;
 
  private:
   enum class Mode : uint8_t { leq, lt, gte, gt, eq, neq, member };

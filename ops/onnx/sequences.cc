@@ -24,7 +24,15 @@ using Ints = std::vector<int64_t>;
 
 class SequenceFolder {
  public:
-  SequenceFolder(DraftGraph& graph, const Locate& locate) : graph_(graph), locate_(locate) {}
+  // `members` counts on, through all graphs of a file.
+  SequenceFolder(DraftGraph& graph, const Locate& locate, size_t& members)
+      : graph_(graph), locate_(locate), members_(members) {
+    for (const DraftValue& input : graph.inputs) own_.insert(input.name.name);
+    for (const DraftConstant& constant : graph.constants) own_.insert(constant.name.name);
+    for (const DraftNode& node : graph.nodes) {
+      for (const DraftName& output : node.outputs) own_.insert(output.name);
+    }
+  }
 
   Status run() {
     for (const DraftConstant& constant : graph_.constants) note(constant.name.name, constant.value);
@@ -125,6 +133,9 @@ class SequenceFolder {
       optionals_.emplace(node.outputs[0].name, given);
       return {};
     }
+    // The graph around a region knows whether the value is there.
+    if (!given.empty() && !own_.contains(given))
+      return refuse(node, cat("expected a value of its own graph, '", given, "' is of another"));
     const auto found = optionals_.find(given);
     const std::string held = found == optionals_.end() ? given : found->second;
     if (node.op == "OptionalHasElement") {
@@ -331,7 +342,8 @@ class SequenceFolder {
   std::map<std::string, std::string> optionals_;
   std::vector<DraftNode> out_;
   size_t made_ = 0;
-  size_t members_ = 0;  // of all sequences, and of all nodes that have members of one as inputs
+  size_t& members_;  // of all sequences, and of all nodes that have members of one as inputs
+  std::set<std::string> own_;  // the names of the graph
 };
 
 }  // namespace
@@ -341,18 +353,27 @@ bool is_sequence_op(std::string_view domain, std::string_view op) {
          std::find(kOps.begin(), kOps.end(), op) != kOps.end();
 }
 
-Status fold_sequences(DraftGraph& graph, const Locate& locate) {
+namespace {
+
+Status fold(DraftGraph& graph, const Locate& locate, size_t& members) {
   for (DraftNode& node : graph.nodes) {
     for (auto& [name, attr] : node.attrs) {
       if (const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr))
-        LEAT_RETURN_IF_ERROR(fold_sequences(**region, locate));
+        LEAT_RETURN_IF_ERROR(fold(**region, locate, members));
     }
   }
   const bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const DraftNode& node) {
     return is_sequence_op(node.domain, node.op);
   });
   if (!any) return {};
-  return SequenceFolder(graph, locate).run();
+  return SequenceFolder(graph, locate, members).run();
+}
+
+}  // namespace
+
+Status fold_sequences(DraftGraph& graph, const Locate& locate) {
+  size_t members = 0;
+  return fold(graph, locate, members);
 }
 
 }  // namespace leat

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/graph/limits.h"
 #include "ops/text/composite_maker.h"
 
 namespace leat {
@@ -74,6 +75,11 @@ Equation parse(CompositeMaker& m, std::string text) {
   equation.operands.push_back(left);
   if (has_output) equation.output = text.substr(arrow + 2);
   take_dots(m, text, has_output, equation);
+  const auto too_long = [](const std::string& labels) { return labels.size() > limits::kRank; };
+  if (std::ranges::any_of(equation.operands, too_long) || too_long(equation.output)) {
+    m.fail(cat("equation: expected at most ", limits::kRank, " axes of an operand, received more"));
+    return equation;
+  }
   if (!has_output) equation.output = implicit_output(equation.operands);
   std::string all;
   for (const std::string& operand : equation.operands) all += operand;
@@ -94,6 +100,7 @@ class EinsumMaker {
 
   void make() {
     const Equation equation = parse(m_, m_.text("equation", ""));
+    if (!m_.status().ok()) return;
     const size_t count = equation.operands.size();
     if (count != static_cast<size_t>(m_.inputs())) {
       m_.fail(cat("equation: expected ", m_.inputs(), " operands, received ", count));
@@ -132,6 +139,18 @@ class EinsumMaker {
     return axes.empty() ? places : m_.op("Unsqueeze", {places, m_.ints(axes)});
   }
 
+  // x, with the size of axis a on axis b: no other size has as many elements.
+  DraftName with_size_of(const Labelled& x, size_t a, size_t b) {
+    const auto sizes = [&](Attributes places) {
+      return m_.op("Shape", {x.value}, std::move(places));
+    };
+    const int64_t of_a = from_end(x, a), of_b = from_end(x, b);
+    std::vector<DraftName> parts{sizes({{"end", Attr(of_b)}}),
+                                 sizes({{"start", Attr(of_a)}, {"end", Attr(of_a + 1)}})};
+    if (of_b < -1) parts.push_back(sizes({{"start", Attr(of_b + 1)}}));
+    return m_.reshaped(x.value, joined(std::move(parts)));
+  }
+
   // The elements with equal indices on two axes of one label: all others become 0, and the sum over
   // the second axis leaves them.
   Labelled diagonal(Labelled x) {
@@ -142,8 +161,9 @@ class EinsumMaker {
           if (axis + 1 < x.labels.size()) part.emplace("end", Attr(from_end(x, axis + 1)));
           return m_.op("Squeeze", {m_.op("Shape", {x.value}, std::move(part)), m_.ints({0})});
         };
+        const DraftName square = with_size_of(x, a, b);
         const DraftName equal = m_.op("Equal", {along(x, size(a), a), along(x, size(b), b)});
-        const DraftName kept = m_.op("Where", {equal, x.value, m_.scalar(0, x.value)});
+        const DraftName kept = m_.op("Where", {equal, square, m_.scalar(0, x.value)});
         x.value =
             m_.op("ReduceSum", {kept, m_.ints({from_end(x, b)})}, {{"keepdims", Attr(int64_t{0})}});
         x.labels.erase(b, 1);

@@ -22,8 +22,9 @@ std::pair<std::string_view, int64_t> split_symbol(std::string_view text) {
   int64_t factor = 1;
   const size_t star = text.find('*');
   if (star == std::string_view::npos) return {text, factor};
-  std::from_chars(text.data(), text.data() + star, factor);
-  return {text.substr(star + 1), std::max<int64_t>(1, factor)};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + star, factor);
+  if (failure != std::errc() || end != text.data() + star || factor < 1) return {text, 1};
+  return {text.substr(star + 1), factor};
 }
 
 // The sizes of symbols, by their names.
@@ -38,7 +39,7 @@ bool takes(const DraftDim& dim, int64_t size, Sizes& known) {
   return known.try_emplace(std::string(symbol), size / factor).first->second == size / factor;
 }
 
-void set_sizes(std::vector<DraftValue>& values, const Sizes& known) {
+Status set_sizes(std::vector<DraftValue>& values, const Sizes& known, std::string_view file) {
   for (DraftValue& value : values) {
     if (!value.type) continue;
     for (DraftDim& dim : value.type->dims) {
@@ -46,24 +47,41 @@ void set_sizes(std::vector<DraftValue>& values, const Sizes& known) {
       const auto [symbol, factor] = split_symbol(dim.symbol);
       const auto found = known.find(symbol);
       if (found == known.end()) continue;
-      dim.size = found->second * factor;
+      int64_t size = 0;
+      if (__builtin_mul_overflow(found->second, factor, &size)) {
+        return invalid_argument(cat(file, ": '", value.name.name, "': the size ", dim.symbol,
+                                    " is too large where ", symbol, " is ", found->second));
+      }
+      dim.size = size;
       dim.symbol.clear();
     }
   }
+  return {};
 }
 
-// An integer or a bool must be the same number in the other type.
-bool same_numbers(const Tensor& from, const Tensor& to) {
-  if (is_float(to.dtype())) return true;
-  for (int64_t i = 0; i < from.elements(); ++i) {
-    if (is_float(from.dtype())) {
-      const double x = from.at(i);
-      if (!(std::abs(x) < 0x1p53) || x != to.at(i)) return false;
-    } else if (from.int_at(i) != to.int_at(i) || (from.int_at(i) < 0) != (to.at(i) < 0)) {
-      return false;
-    }
+// Whether an integer type, or bool, has these numbers, which are floats.
+bool has_numbers(DType type, const Tensor& numbers) {
+  const auto bits = static_cast<int>(8 * dtype_size(type));
+  const bool is_signed = is_signed_int(type);
+  const double limit = type == DType::boolean ? 2 : std::ldexp(1, is_signed ? bits - 1 : bits);
+  for (int64_t i = 0; i < numbers.elements(); ++i) {
+    const double x = numbers.at(i);
+    if (!(std::abs(x) < 0x1p53) || x != std::floor(x) || x >= limit) return false;
+    if (x < (is_signed ? -limit : 0)) return false;
   }
   return true;
+}
+
+// The tensor as another type; nothing if an integer or a bool would be another number there.
+std::optional<Tensor> converted(const Tensor& from, DType type) {
+  if (!is_float(type) && is_float(from.dtype()) && !has_numbers(type, from)) return std::nullopt;
+  Tensor to = from.cast(type);
+  if (is_float(type) || is_float(from.dtype())) return to;
+  for (int64_t i = 0; i < from.elements(); ++i) {
+    if (from.int_at(i) != to.int_at(i) || (from.int_at(i) < 0) != (to.at(i) < 0))
+      return std::nullopt;
+  }
+  return to;
 }
 
 Result<Tensor> fit(const DraftValue& input, const Tensor& value, Sizes& known) {
@@ -76,18 +94,17 @@ Result<Tensor> fit(const DraftValue& input, const Tensor& value, Sizes& known) {
     return invalid_argument(
         cat("expected a value of the shape ", sizes_of(type), ", received ", shape.to_string()));
   if (value.dtype() == type.dtype) return value;
-  Tensor converted = value.cast(type.dtype);
-  if (same_numbers(value, converted)) return converted;
+  if (auto as_input = converted(value, type.dtype)) return std::move(*as_input);
   return invalid_argument(
       cat("expected numbers of the type ", dtype_name(type.dtype), ", received one that it lacks"));
 }
 
 }  // namespace
 
-Status fix_inputs(DraftGraph& graph, const FixedInputs& values, std::string_view file) {
+Status fix_inputs(DraftGraph& graph, const FixedInputs& fixed, std::string_view file) {
   Sizes known;
   std::vector<DraftNode> constants;
-  for (const auto& [name, value] : values) {
+  for (const auto& [name, value] : fixed) {
     const auto input = std::ranges::find(graph.inputs, name, [](const DraftValue& each) {
       return std::string_view(each.name.name);
     });
@@ -111,9 +128,8 @@ Status fix_inputs(DraftGraph& graph, const FixedInputs& values, std::string_view
     constant.attrs["value"] = Attr(std::move(*fitting));
     graph.inputs.erase(input);
   }
-  set_sizes(graph.inputs, known);
-  set_sizes(graph.outputs, known);
-  set_sizes(graph.types, known);
+  for (auto* values : {&graph.inputs, &graph.outputs, &graph.types})
+    LEAT_RETURN_IF_ERROR(set_sizes(*values, known, file));
   graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(constants.begin()),
                      std::make_move_iterator(constants.end()));
   return {};

@@ -24,7 +24,7 @@ using FixedInputs = std::map<std::string, Tensor, std::less<>>;
 //
 // invalid_argument names the input: one that the graph does not have, another shape, or a number
 // that the type lacks. `file` begins the messages.
-Status fix_inputs(DraftGraph& graph, const FixedInputs& values, std::string_view file);
+Status fix_inputs(DraftGraph& graph, const FixedInputs& fixed, std::string_view file);
 
 // Reads a number, true, false, or lists of them in brackets: "[[1, 2], [3, 4]]". Numbers without a
 // point or an exponent are int64, others double, and all of a text have one type. invalid_argument

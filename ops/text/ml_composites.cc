@@ -75,8 +75,11 @@ void make_tree_ensemble(CompositeMaker& m) {
   const auto no = places(m, "nodes_falsenodeids", "nodes_falseleafs");
   const Sets sets = sets_of(m);
   std::vector<int64_t> modes;
-  for (const double mode : numbers_of(m, "nodes_modes"))
+  for (const double mode : numbers_of(m, "nodes_modes")) {
+    if (!(mode >= 0 && mode <= 6) || mode != std::floor(mode))
+      return m.fail(cat("nodes_modes: expected integers from 0 to 6, received ", mode));
     modes.push_back(static_cast<int64_t>(mode));
+  }
   m.tensor("nodes_hitrates");
   const int64_t after = m.integer("post_transform", 0);
   if (after < 0 || after > 2)

@@ -205,7 +205,12 @@ Status decode(TransformBuilder& b, const Transform& t) {
   }
   b.column()->encoded = t.integer("colours") == 0 ? 3 : 1;
   const auto size = two_of(t, "size");
-  if (size[0] > 0 && size[1] > 0) resize_images(b, size, how_resized(t));
+  if ((size[0] > 0) != (size[1] > 0))
+    return b.error(
+        cat("size: expected [HEIGHT, WIDTH] or none, received [", size[0], ", ", size[1], "]"));
+  if (size[0] == 0 && t.integer("mode") != 0)
+    return b.error("mode: expected with a size, received without one");
+  if (size[0] > 0) resize_images(b, size, how_resized(t));
   return {};
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("a call of CUDA that fails in a step ends the job with its name and it
                                     {"cudaEventRecord", 40, "cudaEventRecord"},
                                     {"cudaEventQuery", 40, "cudaEventQuery"},
                                     {"cudaEventCreateWithFlags", 1, "cudaEventCreateWithFlags"},
-                                    {"cudaStreamWaitEvent", 10, "cudaStreamWaitEvent"},
+                                    {"cudaStreamWaitEvent", 2, "cudaStreamWaitEvent"},
                                     {"cudaLaunchKernelExC", 20, "to enqueue "},
                                     {"cudaGraphLaunch", 8, "cudaGraphLaunch"},
                                     {"cudaGraphCreate", 1, "cudaGraphCreate"},

@@ -220,6 +220,24 @@ TEST_CASE("sequences that are made one tensor at a time, and optional values, fo
         std::string::npos);
 }
 
+TEST_CASE("an optional value of the graph around a region is refused in it") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_input(g, "c", {});
+  add_node(g, "Optional", {}, {"nothing"});
+  NodeProto& choice = add_node(g, "If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    GraphProto& branch = *add_attr(choice, name, 5).mutable_g();
+    branch.set_name(name);
+    add_node(branch, "OptionalHasElement", {"nothing"}, {"there"});
+    branch.add_output()->set_name("there");
+  }
+  g.add_output()->set_name("y");
+  CHECK(import(m).status().message().find(
+            "expected a value of its own graph, 'nothing' is of another") != std::string::npos);
+}
+
 TEST_CASE("a file that repeats a long sequence many times is refused") {
   ModelProto m = model(20);
   GraphProto& g = *m.mutable_graph();

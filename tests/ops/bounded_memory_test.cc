@@ -172,6 +172,8 @@ class LargeData {
     tokens.stride = 2 * kNumbers;
     tokens.element = DType::u16;
     out["tokens"] = tokens;
+    tokens.options = {"separator=7"};
+    out["tokens with documents"] = tokens;
     DatasetFiles mixture = folder_.names("mixture", {});
     for (const char* name : {"npy", "safetensors"}) {
       DatasetFiles part = out.at(name);

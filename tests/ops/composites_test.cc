@@ -152,6 +152,16 @@ TEST_CASE("a composite that is wrong is refused at its place") {
   CHECK(refusal("y = Einsum <equation = \"...ab->...ba\"> (x)")
             .message()
             .find("in the order of the operand's behind '...'") != std::string::npos);
+  CHECK(refusal(cat("y = Einsum <equation = \"", std::string(100'000, 'i'), "\"> (x)"))
+            .message()
+            .find("expected at most 8 axes of an operand") != std::string::npos);
+  for (const char* sizes : {"2,3", "1,3", "3,1"}) {
+    Graph graph =
+        must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (float[", sizes,
+                             "] x) => (y) { y = Einsum <equation = \"ii->i\"> (x) }"),
+                         test_catalogue(), "g.onnxtxt"));
+    CHECK_FALSE(validate(graph).ok());
+  }
   CHECK(refusal("y = ai.onnx.preview.training.Adam (x, x, x)")
             .message()
             .find("expected R, T and 4 operands for each tensor, received 3 operands in all") !=

@@ -219,6 +219,12 @@ TEST_CASE("a separator divides windows of tokens into documents") {
         "'t.bin': label of row 0: expected in [0, 7], received 9");
   names.options = {"separator=-1"};
   CHECK(!Dataset::open(real_files(), names).ok());
+  names.options = {"separator=65536"};
+  CHECK(Dataset::open(real_files(), names)
+            .status()
+            .message()
+            .find("separator: expected a token of type uint16, from 0 to 65535, received 65536") !=
+        std::string::npos);
 }
 
 TEST_CASE("tokens that cannot be read are refused with their file") {

@@ -39,6 +39,14 @@ TEST_CASE("a symbol takes the size of a fixed value everywhere") {
              Catch::Contains("fixed input 'x': expected a value of the shape [N,4]"));
 }
 
+TEST_CASE("a size that a fixed symbol makes too large is refused") {
+  const auto graph = parse_graph(
+      "<ir_version: 10, opset_import: [\"\" : 23]>\n"
+      "g (float[N] w, float[\"4611686018427387904*N\"] x) => (y) { y = Abs (x) }",
+      test_catalogue(), "g.onnxtxt", {{"w", Tensor::of<float>({3}, {1, 2, 3})}});
+  CHECK_THAT(graph.status().message(), Catch::Contains("is too large where N is 3"));
+}
+
 TEST_CASE("a fixed value becomes one of the input's type, if it has it") {
   const Graph graph = must(parsed({{"k", Tensor::scalar<double>(7)}}));
   const Tensor* value = nullptr;

@@ -106,7 +106,8 @@ class Asked {
   // Returns when so many rows were asked for.
   std::multiset<std::pair<int64_t, int64_t>> await(size_t rows) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return rows_.size() >= rows; });
+    REQUIRE(
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return rows_.size() >= rows; }));
     return rows_;
   }
 
@@ -255,6 +256,8 @@ std::map<std::string, DatasetFiles> files_of_formats(const SourceFolder& folder)
   tokens_names.stride = 6;
   tokens_names.element = DType::u8;
   out["tokens"] = tokens_names;
+  tokens_names.options = {"separator=98"};
+  out["tokens with documents"] = tokens_names;
   return out;
 }
 

@@ -89,6 +89,8 @@ TEST_CASE("pools that do not fit are refused") {
   CHECK_THAT(refusal("ngram_indexes", Ints{0, 1, 2, -1}), Catch::Contains("received -1"));
   CHECK_THAT(refusal("pool_strings", std::vector<std::string>{"a"}),
              Catch::Contains("pool_strings: expected pool_int64s"));
+  CHECK_THAT(refusal("max_skip_count", int64_t{1} << 62),
+             Catch::Contains("max_skip_count from 0 to 1000000"));
   CHECK_THAT(refusal("max_gram_length", int64_t{0}),
              Catch::Contains("expected 1 <= min_gram_length <= max_gram_length"));
 }

@@ -467,6 +467,10 @@ TEST_CASE("files of images are decoded by the transform that gives them their si
   CHECK(failure({decode, make_transform("flip")}, DType::u8, {4, 99}) ==
         "data.transforms[1]: flip: column 'image': expected resize or random_resized_crop behind "
         "decode, which has no size, received flip");
+  CHECK(failure({make_transform("decode", {{"size", {0, 7}}})}, DType::u8, {4, 99})
+            .ends_with("size: expected [HEIGHT, WIDTH] or none, received [0, 7]"));
+  CHECK(failure({make_transform("decode", {{"mode", {1}}})}, DType::u8, {4, 99})
+            .ends_with("mode: expected with a size, received without one"));
   CHECK(failure({decode}, DType::f32, {4, 99}) ==
         "data.transforms[0]: decode: column 'image': expected the bytes of files of images, "
         "uint8[SIZE], as the key bytes of a column makes them, received float[99]");

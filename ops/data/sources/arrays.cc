@@ -80,6 +80,7 @@ class ColumnsSource : public Source {
   void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
     for (const size_t column : columns) columns_[column]->advise(row, advice);
   }
+  bool takes_advice() const override { return true; }
 
  protected:
   std::vector<std::unique_ptr<Column>> columns_;  // null: not wanted
@@ -232,9 +233,10 @@ struct WindowDocuments {
   std::vector<int32_t> targets;    // the next token of the document, or kNoTarget
 
   void find(const Tensor& tokens, int64_t separator) {
-    segments.clear(), positions.clear(), targets.clear();
     int32_t segment = 0, position = 0;
     const int64_t count = tokens.elements();
+    for (auto* column : {&segments, &positions, &targets})
+      column->reserve(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
       const bool ends = tokens.int_at(i) == separator;
       segments.push_back(segment);
@@ -249,6 +251,11 @@ struct WindowDocuments {
     return index == 1 ? segments : index == 2 ? positions : targets;
   }
 };
+
+int64_t largest_token(DType type) {
+  const size_t bits = 8 * dtype_size(type) - (is_signed_int(type) ? 1 : 0);
+  return bits > 62 ? INT64_MAX : (int64_t{1} << bits) - 1;
+}
 
 // The column is `window`, and with a separator `segments`, `positions` and `targets` beside it.
 class TokenSource final : public ColumnsSource {
@@ -272,6 +279,10 @@ class TokenSource final : public ColumnsSource {
     source->info_.columns = {{"window", source->element_, row}};
     if (setup.options.has("separator")) {
       source->separator_ = setup.options.integer("separator");
+      if (const int64_t most = largest_token(source->element_); *source->separator_ > most) {
+        return invalid_argument(cat("separator: expected a token of type ", source->element_,
+                                    ", from 0 to ", most, ", received ", *source->separator_));
+      }
       for (const char* name : {"segments", "positions", "targets"})
         source->info_.columns.push_back({name, DType::i32, row});
     }
@@ -297,10 +308,10 @@ class TokenSource final : public ColumnsSource {
   // The window is read once for all columns.
   Status read(int64_t row, std::span<const RowPart> parts) const override {
     if (!separator_) return ColumnsSource::read(row, parts);
-    static thread_local WindowDocuments documents;
     const Tensor tokens(element_, Shape{window_});
     LEAT_RETURN_IF_ERROR(columns_[0]->read(
         row, 0, {static_cast<std::byte*>(tokens.raw()), static_cast<size_t>(tokens.bytes())}));
+    WindowDocuments documents;
     documents.find(tokens, *separator_);
     for (const RowPart& part : parts) {
       const void* const from =
@@ -309,6 +320,11 @@ class TokenSource final : public ColumnsSource {
                   part.out.size());
     }
     return {};
+  }
+
+  // All columns are of the bytes of one window.
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    if (!columns.empty()) columns_[0]->advise(row, advice);
   }
 
   // All tokens of a file may be labels, whatever part of a window the column takes.

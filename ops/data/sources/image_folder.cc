@@ -102,6 +102,8 @@ class ImageFolder final : public Source {
     if (file.ok()) (*file)->advise(0, (*file)->size(), advice);
   }
 
+  bool takes_advice() const override { return true; }
+
   // The labels are numbers of classes that are there: only their number matters.
   Status check_classes(Files&, const ClassCheck& check, size_t column,
                        const ColumnPart& view) override {

@@ -131,6 +131,10 @@ class MixtureSource final : public Source {
     for (size_t& column : theirs) column = columns_[source][column];
     sources_[source]->advise(own, theirs, advice);
   }
+  bool takes_advice() const override {
+    return std::any_of(sources_.begin(), sources_.end(),
+                       [](const auto& source) { return source->takes_advice(); });
+  }
   uint64_t file_bytes() const override {
     uint64_t bytes = 0;
     for (const auto& source : sources_) bytes += source->file_bytes();

@@ -173,6 +173,7 @@ class RecordSource : public Source {
   void advise(int64_t row, std::span<const size_t>, ReadAdvice advice) const override {
     records_->advise(row, advice);
   }
+  bool takes_advice() const override { return true; }
   // Errors name the row.
   Status read(int64_t row, std::span<const RowPart> parts) const override;
 

@@ -54,6 +54,8 @@ class SafetensorsSource final : public Source {
     }
   }
 
+  bool takes_advice() const override { return true; }
+
   std::string row_name(int64_t row) const override {
     const size_t file = file_of(row);
     return cat("'", pool_->place(file).name, "': row ", row - first_rows_[file]);

@@ -97,6 +97,8 @@ Status read_shard(Files& files, const ReadableFile& shard, std::string_view kind
     append_member(index, member);
     return take(member);
   }));
+  // A shard that another process writes meanwhile has no index.
+  if (last_write(shard.path()) != written) return {};
   const uint32_t checksum = crc32c(index);
   append_bytes(index, &checksum, sizeof checksum);
   // The folder may be for reading only, or full.

@@ -122,6 +122,7 @@ class TfRecordSource final : public Source {
     const TfRecordPlace& place = places_[static_cast<size_t>(row)];
     if (file.ok()) (*file)->advise(place.offset, place.size, advice);
   }
+  bool takes_advice() const override { return true; }
 
  private:
   size_t file_of(int64_t row) const {

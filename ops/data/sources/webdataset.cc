@@ -53,6 +53,11 @@ struct ShardColumn {
         return invalid_argument(cat("field: expected that of a JSON file, which a column of .json ",
                                     "has and no other, received '", out.field, "' with .", each));
       }
+      const bool is_image_file = !is_json(out.extensions.back()) && !is_npy(out.extensions.back());
+      if (out.column.type().holds_image() && !is_image_file) {
+        return invalid_argument(
+            cat("holds: image: expected the extension of files of images, received .", each));
+      }
     }
     return out;
   }
@@ -129,6 +134,7 @@ class WebDataset final : public Source {
         (*file)->advise(places[column].offset, places[column].size, advice);
     }
   }
+  bool takes_advice() const override { return true; }
 
  private:
   // The files of the sample that the pass is at.
