@@ -18,6 +18,7 @@ void register_onnx_ops(Catalogue& catalogue) {
   register_compare_ops(catalogue);
   register_branch_ops(catalogue);
   register_cast_ops(catalogue);
+  register_quantize_ops(catalogue);
   register_matmul_ops(catalogue);
   register_conv_ops(catalogue);
   register_pool_ops(catalogue);

@@ -18,9 +18,9 @@ namespace {
 // "floats", or the names of the types.
 std::string set_text(const DTypeSet& set) {
   const std::pair<DTypeSet, const char*> known[] = {
-      {kAllTypes, "all"},           {kNumbers, "numbers"}, {kSigned, "signed numbers"},
-      {kFloats, "floats"},          {kInts, "integers"},   {kFloats | kBool, "floats, bool"},
-      {kIndexTypes, "int32, int64"}};
+      {kStoredTypes, "all and narrow"},  {kAllTypes, "all"},           {kNumbers, "numbers"},
+      {kSigned, "signed numbers"},       {kFloats, "floats"},          {kInts, "integers"},
+      {kFloats | kBool, "floats, bool"}, {kIndexTypes, "int32, int64"}};
   for (const auto& [types, name] : known) {
     if (types == set) return name;
   }
@@ -94,7 +94,10 @@ version of ONNX's op that Leat follows; the importer upgrades older nodes to it.
 
 The column *gradient* tells whether a graph can be trained through the op. A *composite* is made of
 other ops when a file is loaded, and has their gradients and types. *Floats* are float32, float64,
-float16 and bfloat16.
+float16 and bfloat16. *Narrow* are types that values are only stored in, and that ops cast before they
+compute: floats of 8, 6 and 4 bits (`float8e4m3fn`, `float8e4m3fnuz`, `float8e5m2`,
+`float8e5m2fnuz`, `float8e8m0`, `float6e2m3`, `float6e3m2`, `float4e2m1`) and integers of 4 and 2
+(`int4`, `uint4`, `int2`, `uint2`). In memory each element is a byte.
 
 | ONNX's op | opset | gradient | types | devices |
 | --- | --- | --- | --- | --- |

@@ -24,8 +24,8 @@ bool is_of_name(char c) {
 }
 
 // DataType of tensorflow/core/framework/types.proto, by DType. 0: none.
-constexpr std::array<int64_t, kDTypeCount> kDataTypes = {0, 1, 2, 19, 14, 6,  5,
-                                                         3, 9, 4, 17, 22, 23, 10};
+constexpr std::array<int64_t, kDTypeCount> kDataTypes = {
+    0, 1, 2, 19, 14, 6, 5, 3, 9, 4, 17, 22, 23, 10, 25, 26, 24, 28, 0, 0, 0, 33, 29, 30, 31, 32};
 
 void add_attr(ProtoFields& node, std::string_view name, const ProtoFields& value) {
   node.add(kAttr, ProtoFields().add(1, name).add(2, value));

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "devices/base/narrow.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -101,11 +102,13 @@ Tensor Tensor::clone() const {
 }
 
 double Tensor::at(int64_t i) const {
+  if (is_narrow(dtype_)) return narrow_value(narrow_format(dtype_), data<uint8_t>()[i]);
   return dispatch_dtype(dtype_, [&](auto tag) { return as_double(data<decltype(tag)>()[i]); });
 }
 
 // Integers do not go through double, which would lose bits of large ones.
 int64_t Tensor::int_at(int64_t i) const {
+  if (is_narrow(dtype_)) return static_cast<int64_t>(at(i));
   return dispatch_dtype(dtype_, [&](auto tag) -> int64_t {
     using T = decltype(tag);
     if constexpr (std::is_integral_v<T>)
@@ -116,6 +119,10 @@ int64_t Tensor::int_at(int64_t i) const {
 }
 
 void Tensor::set(int64_t i, double value) {
+  if (is_narrow(dtype_)) {
+    data<uint8_t>()[i] = narrow_code(narrow_format(dtype_), value);
+    return;
+  }
   dispatch_dtype(dtype_, [&](auto tag) {
     using T = decltype(tag);
     data<T>()[i] = from_double<T>(value);
@@ -125,6 +132,14 @@ void Tensor::set(int64_t i, double value) {
 Tensor Tensor::cast(DType dtype) const {
   Tensor out(dtype, shape_);
   const int64_t n = elements();
+  if (is_narrow(dtype_) || is_narrow(dtype)) {
+    for (int64_t i = 0; i < n; ++i) {
+      // The low bits of a large integer are not in its double.
+      const bool wraps = is_int(dtype_) && is_narrow(dtype);
+      out.set(i, wraps && !narrow_format(dtype).is_float() ? double(int_at(i) & 0xff) : at(i));
+    }
+    return out;
+  }
   dispatch_dtype(dtype_, [&](auto from_tag) {
     using From = decltype(from_tag);
     dispatch_dtype(dtype, [&](auto to_tag) {
@@ -157,7 +172,7 @@ std::string Tensor::to_string(int64_t max_elements) const {
   const int64_t n = elements();
   for (int64_t i = 0; i < n && i < max_elements; ++i) {
     if (i) out << ", ";
-    if (is_float(dtype_))
+    if (is_float(dtype_) || is_narrow(dtype_))
       out << at(i);
     else
       out << int_at(i);

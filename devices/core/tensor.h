@@ -77,7 +77,8 @@ struct DTypeOf<bool> {
 };
 
 // Calls f(T{}) with the C++ type T of `dtype`, and returns its result. Code that treats all types
-// alike is written once, as a generic lambda.
+// alike is written once, as a generic lambda. Narrow types are bytes here: their codes are moved,
+// and no code is taken for a number.
 // REQUIRES: dtype != invalid.
 template <typename F>
 decltype(auto) dispatch_dtype(DType dtype, F&& f) {
@@ -106,8 +107,10 @@ decltype(auto) dispatch_dtype(DType dtype, F&& f) {
       return f(uint32_t{});
     case DType::u64:
       return f(uint64_t{});
-    default:
+    case DType::boolean:
       return f(bool{});
+    default:
+      return f(uint8_t{});
   }
 }
 
@@ -175,6 +178,7 @@ class Tensor {
   // Sets element i from a double. REQUIRES: no other tensor shares the bytes.
   void set(int64_t i, double value);
   // A new tensor with every element converted as C++ converts it; to bool, any value but 0 is true.
+  // To narrow types as Cast of ONNX does it, with saturation.
   Tensor cast(DType dtype) const;
   // True if type, shape and all bytes are the same. Zeros of different signs differ, and a NaN
   // equals a NaN with the same bits.

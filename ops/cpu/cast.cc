@@ -14,6 +14,7 @@ using elementwise::Compute;
 using elementwise::convert;
 using elementwise::load;
 using elementwise::store;
+using elementwise::to_code;
 using elementwise::unary_loop;
 template <typename T>
 constexpr bool is_16_bits = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
@@ -44,11 +45,61 @@ Loop pick_cast(DType from, DType to) {
   return dispatch_dtype(from, [to](auto tag) { return pick_to<decltype(tag)>(to); });
 }
 
+// The parameters of the loops below: the narrow type that is read, and that which is written, as
+// numbers of DType; then those of NarrowRules.
+std::vector<double> narrow_params(const KernelSetup& setup) {
+  const NarrowRules rules = narrow_rules(setup.attrs());
+  return {double(setup.input(0).dtype), double(setup.output(0).dtype), double(rules.saturate),
+          double(rules.power)};
+}
+NarrowFormat format_of(double dtype) { return narrow_format(static_cast<DType>(dtype)); }
+
+template <typename To>
+void widen_narrow(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                  const double* p) {
+  const NarrowFormat from = format_of(p[0]);
+  const auto* a = static_cast<const uint8_t*>(x[0]);
+  To* y = static_cast<To*>(out);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = store<To>(convert<Compute<To>>(narrow_value(from, a[i * steps[0]])));
+}
+
+template <typename From>
+void narrow_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                 const double* p) {
+  const NarrowFormat to = format_of(p[1]);
+  const NarrowRules rules{p[2] != 0, static_cast<PowerRounding>(p[3])};
+  const From* a = static_cast<const From*>(x[0]);
+  auto* y = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) y[i] = to_code(to, load(a[i * steps[0]]), rules);
+}
+
+void narrow_to_narrow(void* out, const void* const* x, const int64_t* steps, int64_t n,
+                      const double* p) {
+  const NarrowFormat from = format_of(p[0]), to = format_of(p[1]);
+  const NarrowRules rules{p[2] != 0, static_cast<PowerRounding>(p[3])};
+  const auto* a = static_cast<const uint8_t*>(x[0]);
+  auto* y = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = narrow_code(to, narrow_value(from, a[i * steps[0]]), rules);
+}
+
+Loop pick_narrow(DType from, DType to) {
+  if (is_narrow(from) && is_narrow(to)) return narrow_to_narrow;
+  if (is_narrow(from))
+    return dispatch_dtype(to, [](auto tag) -> Loop { return widen_narrow<decltype(tag)>; });
+  return dispatch_dtype(from, [](auto tag) -> Loop { return narrow_loop<decltype(tag)>; });
+}
+
 // CastLike's second input determines a dtype; its elements are not read.
 Result<std::unique_ptr<Kernel>> make_cast(const KernelSetup& setup) {
   KernelSetup one = setup;
   one.types = cast_input(setup.types);
-  return make_elementwise(one, pick_cast(setup.input(0).dtype, setup.output(0).dtype));
+  const DType from = setup.input(0).dtype, to = setup.output(0).dtype;
+  // The same type twice keeps its bits, which pick_cast() does, too: narrow types are bytes to it.
+  if (from != to && (is_narrow(from) || is_narrow(to)))
+    return make_elementwise(one, pick_narrow(from, to), narrow_params(setup));
+  return make_elementwise(one, pick_cast(from, to));
 }
 
 struct SameBitsOf {

@@ -14,6 +14,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_activation_kernels(catalogue);
   add_branch_kernels(catalogue);
   add_cast_kernels(catalogue);
+  add_quantize_kernels(catalogue);
   add_commit_kernels(catalogue);
   add_compare_kernels(catalogue);
   add_constant_kernels(catalogue);

@@ -21,6 +21,7 @@ void add_cpu_kernels(Catalogue& catalogue);
 void add_activation_kernels(Catalogue& catalogue);
 // Cast and CastLike, between any two dtypes.
 void add_cast_kernels(Catalogue& catalogue);
+void add_quantize_kernels(Catalogue& catalogue);
 // leat.Commit, which records the values that a step fetched.
 void add_commit_kernels(Catalogue& catalogue);
 // Equal, Greater, Less, their variants, And, Or, Xor, Not, IsNaN, IsInf, and Where.

@@ -40,6 +40,13 @@ PointwiseLaunch find_comparison(std::string_view op, DType dtype);
 // params[0]; null where there is no such op.
 PointwiseLaunch find_cast(DType from, DType to);
 PointwiseLaunch find_mixed_pow(DType base);
+// A cast from or to a narrow type, or both; leat.Quantize, and leat.Dequantize, whose second
+// operand may be absent. params: the narrow type as a number of DType, and 1 for `saturate` plus
+// twice the number of PowerRounding. Between two narrow types params[0] has 32 times the number of
+// the second.
+PointwiseLaunch find_narrow_cast(DType from, DType to);
+PointwiseLaunch find_quantize(DType from, DType to);
+PointwiseLaunch find_dequantize(DType from);
 // (condition, x, y) for elements of 1, 2, 4 or 8 bytes.
 PointwiseLaunch find_where(size_t element_bytes);
 

@@ -262,7 +262,28 @@ Result<std::unique_ptr<Kernel>> make_sum_tree(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_cast(const KernelSetup& setup) {
-  return make_pointwise(setup, find_cast(setup.input(0).dtype, setup.output(0).dtype), 1);
+  const DType from = setup.input(0).dtype, to = setup.output(0).dtype;
+  // A copy keeps the bytes of narrow types, too.
+  if (from == to && is_narrow(to)) return make_pointwise(setup, find_cast(DType::u8, DType::u8), 1);
+  if (!is_narrow(from) && !is_narrow(to)) return make_pointwise(setup, find_cast(from, to), 1);
+  const NarrowRules rules = narrow_rules(setup.attrs());
+  const int both = is_narrow(from) && is_narrow(to)
+                       ? static_cast<int>(from) + 32 * static_cast<int>(to)
+                   : is_narrow(from) ? static_cast<int>(from)
+                                     : static_cast<int>(to);
+  return make_pointwise(setup, find_narrow_cast(from, to), 1,
+                        {static_cast<double>(both),
+                         (rules.saturate ? 1.0 : 0.0) + 2 * static_cast<double>(rules.power)});
+}
+Result<std::unique_ptr<Kernel>> make_quantize(const KernelSetup& setup) {
+  const DType from = setup.input(0).dtype, to = setup.output(0).dtype;
+  const bool saturate = attr_int(setup.attrs(), "saturate", 1) != 0;
+  return make_pointwise(setup, find_quantize(from, to), 2,
+                        {static_cast<double>(to), saturate ? 1.0 : 0.0});
+}
+Result<std::unique_ptr<Kernel>> make_dequantize(const KernelSetup& setup) {
+  const DType from = setup.input(0).dtype;
+  return make_pointwise(setup, find_dequantize(from), 2, {static_cast<double>(from), 0});
 }
 // A bool of bits is 0 or 1, whatever the byte; all others keep their bits.
 Result<std::unique_ptr<Kernel>> make_bit_cast(const KernelSetup& setup) {
@@ -303,6 +324,8 @@ void add_pointwise_kernels(Catalogue& catalogue) {
     catalogue.add_layouts(op, kKind, pointwise_layouts);
   catalogue.add_kernel("BitCast", kKind, make_bit_cast);
   catalogue.add_kernel("Where", kKind, make_where);
+  catalogue.add_kernel("leat.Quantize", kKind, make_quantize);
+  catalogue.add_kernel("leat.Dequantize", kKind, make_dequantize);
 }
 
 }  // namespace leat::cuda

@@ -72,7 +72,7 @@ void add_control_flow(Catalogue& catalogue) {
                     .variadic_output("outputs", "V", true)
                     .attr_required("then_branch", "graph")
                     .attr_required("else_branch", "graph")
-                    .type("V", kAllTypes)
+                    .type("V", kStoredTypes)
                     .infer(infer_control_flow));
   catalogue.add(Op("Loop", 25)
                     .optional_input("M", "int64")
@@ -81,7 +81,7 @@ void add_control_flow(Catalogue& catalogue) {
                     .variadic_output("v_final_and_scan_outputs", "V", true)
                     .attr_required("body", "graph")
                     .attr_optional("bound", "int")  // Leat's own, for what a step decides
-                    .type("V", kAllTypes)
+                    .type("V", kStoredTypes)
                     .infer(infer_control_flow));
   catalogue.add(Op("Scan", 25)
                     .variadic_input("initial_state_and_scan_inputs", "V", true)
@@ -93,7 +93,7 @@ void add_control_flow(Catalogue& catalogue) {
                     .attr_optional("scan_output_axes", "ints")
                     .attr_optional("scan_output_directions", "ints")
                     .attr("batched", int64_t{0})  // the form of opset 8, which the importer sets
-                    .type("V", kAllTypes)
+                    .type("V", kStoredTypes)
                     .infer(infer_control_flow));
 }
 
@@ -107,14 +107,14 @@ void add_maps(Catalogue& catalogue) {
                     .attr_required("body", "graph")
                     .attr("op", std::string("sum"))
                     .attr("replicas", int64_t{1})
-                    .type("V", kAllTypes)
+                    .type("V", kStoredTypes)
                     .infer(infer_control_flow));
   catalogue.add(Op("leat.MapGather")
                     .variadic_input("xs", "V", true)
                     .variadic_output("ys", "V", true)
                     .attr_required("body", "graph")
                     .attr("replicas", int64_t{1})
-                    .type("V", kAllTypes)
+                    .type("V", kStoredTypes)
                     .infer(infer_control_flow));
 }
 
@@ -124,7 +124,7 @@ void add_borders(Catalogue& catalogue) {
                     .input("of_then", "T")
                     .input("of_else", "T")
                     .output("Y", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .in_place(0, 1)
                     .in_place(0, 2)
                     .infer(infer_merge)
@@ -134,7 +134,7 @@ void add_borders(Catalogue& catalogue) {
                     .input("condition", "bool")
                     .output("Y", "T")
                     .attr("branch", int64_t{1})
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .in_place(0, 0)
                     .infer(infer_of_branch)
                     .gradient(mask_gradient));
@@ -143,7 +143,7 @@ void add_borders(Catalogue& catalogue) {
                     .input("condition", "bool")
                     .output("Y", "T")
                     .attr("branch", int64_t{1})
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .view()
                     .infer(infer_of_branch)
                     .gradient(mask_gradient));
@@ -153,7 +153,7 @@ void add_borders(Catalogue& catalogue) {
                     .input("running", "bool")
                     .output("Y", "T")
                     .attr_required("bound", "int")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .in_place(0, 0)
                     .infer(infer_of_branch)
                     .gradient(loop_end_gradient));

@@ -12,15 +12,23 @@ namespace leat {
 namespace {
 
 // The value of the output, if that of the input is known: a Range of cast sizes has a known length.
-// A float beyond the integers is left to the kernel.
+// A float beyond the integers is left to the kernel, and so is what attributes decide.
 void pass_constant_on(InferContext& ctx, DType to) {
   const Tensor* value = ctx.constant(0);
-  if (value && (!is_float(value->dtype()) || is_float(to))) ctx.set_constant(0, value->cast(to));
+  const bool exact = value && (is_int(value->dtype()) || value->dtype() == DType::boolean);
+  if (value && !is_narrow(to) && (exact || is_float(to))) ctx.set_constant(0, value->cast(to));
   if (!ctx.sizes(0).empty() && (to == DType::i64 || to == DType::i32))
     ctx.set_sizes(0, ctx.sizes(0));
 }
 
+Status check_round_mode(const InferContext& ctx) {
+  const std::string mode = attr_string(ctx.attrs(), "round_mode", "up");
+  if (mode == "up" || mode == "down" || mode == "nearest") return {};
+  return ctx.error(cat("round_mode: expected up, down or nearest, received '", mode, "'"));
+}
+
 Status infer_cast(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_round_mode(ctx));
   const int64_t code = attr_int(ctx.attrs(), "to");
   const DType to = dtype_from_onnx_code(code);
   if (to == DType::invalid) {
@@ -33,6 +41,7 @@ Status infer_cast(InferContext& ctx) {
 
 // Only the type of input 1 is read, not its elements.
 Status infer_cast_like(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_round_mode(ctx));
   ctx.set_tensor(0, ctx.dtype(1), ctx.shape(0));
   pass_constant_on(ctx, ctx.dtype(1));
   return {};
@@ -49,7 +58,10 @@ Status infer_widen(InferContext& ctx) {
 // A gradient flows between float types only: an integer has none.
 Status cast_gradient(GradientContext& ctx) {
   const DType from = ctx.type(ctx.input(0)).dtype;
-  ctx.set_grad(0, ctx.emit("Cast", {ctx.grad(0)}, {{"to", int64_t{dtype_onnx_code(from)}}}));
+  // The gradient of stored elements is of floats, as it comes (ops/definitions/quantize.cc).
+  const bool stands = !is_float(from);
+  const int64_t to = dtype_onnx_code(from);
+  ctx.set_grad(0, stands ? ctx.grad(0) : ctx.emit("Cast", {ctx.grad(0)}, {{"to", to}}));
   return {};
 }
 
@@ -58,8 +70,8 @@ Status infer_bit_cast(InferContext& ctx) {
   const DType from = ctx.dtype(0), to = dtype_from_onnx_code(code);
   if (to == DType::invalid)
     return ctx.error(cat("to: expected the code of a numeric type or bool, received ", code));
-  if (dtype_size(to) != dtype_size(from)) {
-    return ctx.error(cat("to: expected a type with the ", 8 * dtype_size(from), " bits of ", from,
+  if (dtype_bits(to) != dtype_bits(from)) {
+    return ctx.error(cat("to: expected a type with the ", dtype_bits(from), " bits of ", from,
                          ", received ", to));
   }
   ctx.set_tensor(0, to, ctx.shape(0));
@@ -77,9 +89,9 @@ std::vector<ShardingRule> shard_cast(const std::vector<OperandType>& inputs,
 Op cast_op(std::string_view name, int since) {
   return Op(name, since)
       .input("input", "T1")
-      .type("T1", kAllTypes)
-      .type("T2", kAllTypes)
-      // These two matter to types of 8 bits alone, which this build lacks.
+      .type("T1", kStoredTypes)
+      .type("T2", kStoredTypes)
+      // Of floats of 8 bits alone, and the second of f8e8m0.
       .attr("saturate", int64_t{1})
       .attr("round_mode", std::string("up"))
       .gradient(cast_gradient)
@@ -109,8 +121,8 @@ void register_cast_ops(Catalogue& catalogue) {
   catalogue.add(Op("BitCast", 26)
                     .input("input", "T1")
                     .output("output", "T2")
-                    .type("T1", kAllTypes)
-                    .type("T2", kAllTypes)
+                    .type("T1", kStoredTypes)
+                    .type("T2", kStoredTypes)
                     .attr_required("to", "int")
                     .in_place(0, 0)
                     .infer(infer_bit_cast)

@@ -1,10 +1,9 @@
 // Functions that the definitions of Cast and CastLike share with their kernels.
 #pragma once
 
-#include <cmath>
-#include <limits>
+#include <string>
 
-#include "devices/base/text.h"
+#include "devices/base/narrow.h"
 #include "ops/graph/kernel.h"
 #include "ops/graph/op.h"
 
@@ -17,6 +16,17 @@ inline OpTypes cast_input(const OpTypes& types) {
   OpTypes first = types;
   first.inputs.resize(1);
   return first;
+}
+
+// What the attributes of a Cast say of narrow types.
+inline NarrowRules narrow_rules(const Attrs& attrs) {
+  NarrowRules rules;
+  rules.saturate = attr_int(attrs, "saturate", 1) != 0;
+  const std::string mode = attr_string(attrs, "round_mode", "up");
+  rules.power = mode == "down"      ? PowerRounding::down
+                : mode == "nearest" ? PowerRounding::nearest
+                                    : PowerRounding::up;
+  return rules;
 }
 
 }  // namespace leat

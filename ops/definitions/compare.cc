@@ -90,7 +90,7 @@ void register_compare_ops(Catalogue& catalogue) {
                     .input("X", "T")
                     .input("Y", "T")
                     .output("output", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .in_place(0, 1)
                     .in_place(0, 2)
                     .moves()

@@ -45,7 +45,7 @@ Status infer_constant_of_shape(InferContext& ctx) {
 void register_constant_ops(Catalogue& catalogue) {
   catalogue.add(Op("Constant", 19)
                     .output("output", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .attr_optional("value", "tensor")
                     .attr_optional("value_float", "float")
                     .attr_optional("value_floats", "floats")
@@ -55,7 +55,7 @@ void register_constant_ops(Catalogue& catalogue) {
   catalogue.add(Op("ConstantOfShape", 20)
                     .input("input", "int64")
                     .output("output", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .attr_optional("value", "tensor")
                     .infer(infer_constant_of_shape));
 }

@@ -23,6 +23,7 @@ void register_activation_ops(Catalogue& catalogue);
 void register_compare_ops(Catalogue& catalogue);
 // cast.cc: Cast CastLike BitCast.
 void register_cast_ops(Catalogue& catalogue);
+void register_quantize_ops(Catalogue& catalogue);
 // matmul.cc: MatMul Gemm, and leat.MatMul, a MatMul with transpositions, a factor and a bias.
 void register_matmul_ops(Catalogue& catalogue);
 // conv.cc: Conv ConvTranspose, of one to three spatial axes.

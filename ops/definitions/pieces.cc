@@ -51,7 +51,7 @@ void register_piece_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.Range")
                     .input("x", "T")
                     .output("y", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .attr("first", int64_t{0})
                     .attr("count", int64_t{0})
                     .view()
@@ -60,7 +60,7 @@ void register_piece_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.Join")
                     .variadic_input("pieces", "T")
                     .output("y", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .attr("shape", std::vector<int64_t>())
                     .infer(infer_join));
 }

@@ -240,7 +240,7 @@ Op view_op(std::string_view name, int since) {
   return Op(name, since)
       .view()
       .moves()
-      .type("T", kAllTypes)
+      .type("T", kStoredTypes)
       .in_place(0, 0)
       .gradient(reshape_gradient)
       .sharding(shard_view);
@@ -252,14 +252,14 @@ void register_shape_ops(Catalogue& catalogue) {
   catalogue.add(Op("Shape", 19)
                     .input("data", "T")
                     .output("shape", "int64")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .attr("start", int64_t{0})
                     .attr_optional("end", "int")
                     .infer(infer_shape));
   catalogue.add(Op("Size", 19)
                     .input("data", "T")
                     .output("size", "int64")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .infer(infer_size));
   catalogue.add(view_op("Reshape", 19)
                     .input("data", "T")

@@ -118,7 +118,7 @@ void register_slice_ops(Catalogue& catalogue) {
                     .optional_input("axes", "Tind")
                     .optional_input("steps", "Tind")
                     .output("output", "T")
-                    .type("T", kAllTypes)
+                    .type("T", kStoredTypes)
                     .type("Tind", kIndexTypes)
                     .moves()
                     .infer(infer_slice)

@@ -1,9 +1,11 @@
-// The conversion of Cast between any two compute types: see element.h.
+// The conversions of Cast: between any two compute types (see element.h), and from and to the codes
+// of narrow types.
 #pragma once
 
 #include <limits>
 #include <type_traits>
 
+#include "devices/base/narrow.h"
 #include "ops/elements/element.h"
 
 namespace leat::elementwise {
@@ -25,6 +27,17 @@ LEAT_INLINE To convert(From v) {
   } else {
     return static_cast<To>(v);
   }
+}
+
+// The code of v in a narrow type.
+template <typename From>
+LEAT_INLINE uint8_t to_code(const NarrowFormat& format, From v, const NarrowRules& rules) {
+  if constexpr (std::is_integral_v<From>) {
+    // The low bits of a large integer would be lost in a double.
+    const int mask = (1 << format.bits) - 1;
+    if (!format.is_float()) return static_cast<uint8_t>(static_cast<uint8_t>(v) & mask);
+  }
+  return narrow_code(format, static_cast<double>(v), rules);
 }
 
 }  // namespace leat::elementwise

@@ -20,6 +20,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 
 // The type with this name in the format, such as "F32"; invalid if DType has none.
 DType dtype_from_safetensors_name(std::string_view name) {
+  if (name.empty()) return DType::invalid;
   for (int i = 1; i < kDTypeCount; ++i) {
     if (dtype_safetensors_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
   }
@@ -390,6 +391,11 @@ Result<std::string> format_safetensors_header(std::span<const ArrayEntry> entrie
     if (entry.name == kMetadata) {
       return invalid_argument(
           "expected names of tensors, received '__metadata__', which is reserved");
+    }
+    if (dtype_safetensors_name(entry.dtype).empty()) {
+      return invalid_argument(cat("tensor '", entry.name,
+                                  "': expected a type that safetensors has, ", "received ",
+                                  entry.dtype));
     }
     LEAT_ASSIGN_OR_RETURN(const std::string name_text, json_text(entry.name));
     json += cat(json.size() > 1 ? "," : "", name_text, ":{\"dtype\":\"",

@@ -20,6 +20,7 @@ class Reverse {
  private:
   class Context;
 
+  bool carries(const Node& node, ValueId output) const;
   void mark_active(const std::vector<NodeId>& order);
   Status differentiate(NodeId id);
   bool reaches(ValueId x, ValueId y, const std::vector<NodeId>& order) const;
@@ -165,7 +166,16 @@ Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<Valu
   return graph_.node(id).outputs;
 }
 
-// Only float tensors carry a gradient: indices, masks and resources end the path.
+// Only floats carry a gradient, and elements that stand for them, also under another shape:
+// indices, masks and resources end the path.
+bool Reverse::carries(const Node& node, ValueId output) const {
+  const ValueType& type = graph_.value(output).type;
+  if (type.kind != ValueKind::tensor) return false;
+  if (is_float(type.dtype) || node.op->stands_for_floats) return true;
+  const bool rearranges = node.op->view || node.op->full_name() == "Transpose";
+  return rearranges && active(node.inputs[0]);
+}
+
 void Reverse::mark_active(const std::vector<NodeId>& order) {
   active_.assign(graph_.values(), false);
   for (ValueId x : xs_) active_[x] = true;
@@ -175,15 +185,12 @@ void Reverse::mark_active(const std::vector<NodeId>& order) {
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return active(v); });
     if (!any) continue;
     for (ValueId output : node.outputs) {
-      if (output != kNone && graph_.value(output).type.kind == ValueKind::tensor &&
-          is_float(graph_.value(output).type.dtype)) {
-        active_[output] = true;
-      }
+      if (output != kNone && carries(node, output)) active_[output] = true;
     }
   }
 }
 
-// True if y depends on x through float tensors.
+// True if y depends on x through tensors that carry a gradient.
 bool Reverse::reaches(ValueId x, ValueId y, const std::vector<NodeId>& order) const {
   std::vector<bool> reached(active_.size(), false);
   reached[x] = true;

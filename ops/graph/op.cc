@@ -175,7 +175,8 @@ Op& Op::infer(std::function<Status(InferContext&)> f) {
   def_.infer = std::move(f);
   return *this;
 }
-Op& Op::gradient(std::function<Status(GradientContext&)> f) {
+Op& Op::gradient(std::function<Status(GradientContext&)> f, bool stands_for_floats) {
+  def_.stands_for_floats = stands_for_floats;
   def_.gradient = std::move(f);
   return *this;
 }

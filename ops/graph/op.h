@@ -234,6 +234,9 @@ struct OpDef {
   std::function<Status(InferContext&)> infer;
   // Empty: not differentiable. A rule that sets no gradient means a gradient of zero.
   std::function<Status(GradientContext&)> gradient;
+  // Output 0 may be of integers or a narrow type, and has a gradient all the same: that of the
+  // floats that its elements stand for, of a float type.
+  bool stands_for_floats = false;
   std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
@@ -288,7 +291,7 @@ class Op {
   Op& commutative();
   Op& in_place(int output, int input);
   Op& infer(std::function<Status(InferContext&)> f);
-  Op& gradient(std::function<Status(GradientContext&)> f);
+  Op& gradient(std::function<Status(GradientContext&)> f, bool stands_for_floats = false);
   Op& sharding(decltype(OpDef::sharding) f);
   Op& flops(std::function<double(const OpTypes&)> f);
   Op& tiling(std::function<Tiling(const OpTypes&)> f);

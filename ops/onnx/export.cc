@@ -8,6 +8,7 @@
 #include "onnx.pb.h"
 #include "ops/onnx/export_draft.h"
 #include "ops/onnx/import.h"
+#include "ops/onnx/narrow_tensors.h"
 
 namespace leat {
 namespace {
@@ -25,7 +26,8 @@ void set_tensor(const Tensor& value, TensorProto& out) {
   for (const int64_t size : value.shape()) out.add_dims(size);
   out.set_data_type(dtype_onnx_code(value.dtype()));
   // Also for a tensor without elements: a reader takes the field that is there.
-  out.set_raw_data(value.raw(), value.bytes());
+  const Tensor stored = packed(value);
+  out.set_raw_data(stored.raw(), stored.bytes());
 }
 
 void set_attribute(const std::string& name, const Attr& attr, AttributeProto& out) {
@@ -169,6 +171,7 @@ class ExternalData {
     for (const int64_t size : value.shape()) out.add_dims(size);
     out.set_data_type(dtype_onnx_code(value.dtype()));
     out.set_data_location(1);
+    value = packed(value);
     const auto set = [&](const char* key, std::string text) {
       auto& entry = *out.add_external_data();
       entry.set_key(key);

@@ -10,6 +10,7 @@
 #include "ops/definitions/constant.h"
 #include "ops/graph/op.h"
 #include "ops/onnx/import.h"
+#include "ops/onnx/narrow_tensors.h"
 
 namespace leat {
 namespace {
@@ -129,6 +130,7 @@ class Exporter {
 
   void add(NodeId id) {
     const Node& node = graph_.node(id);
+    need_opset_of_types(node);
     const bool has_region = std::any_of(node.attrs.begin(), node.attrs.end(), [](const auto& attr) {
       return std::holds_alternative<std::shared_ptr<Graph>>(attr.second);
     });
@@ -158,6 +160,18 @@ class Exporter {
       out_.least_opsets.emplace(out.outputs[0].name, 20);
     if (out.attrs.contains(kActivation)) return add_with_relu(std::move(out));
     put(std::move(out));
+  }
+
+  // Narrow types came with newer opsets.
+  void need_opset_of_types(const Node& node) {
+    int64_t least = 1;
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const ValueId value : *values) {
+        if (value != kNone) least = std::max(least, first_opset(graph_.value(value).type.dtype));
+      }
+    }
+    if (least > 1 && !node.outputs.empty())
+      out_.least_opsets.emplace(names_[node.outputs[0]], least);
   }
 
   bool is_needed(ValueId value) const {
@@ -213,6 +227,8 @@ class Exporter {
         initializers_.contains(graph_.node(id).inputs[0])) {
       return;
     }
+    if (is(id, "leat.Quantize") || is(id, "leat.Dequantize"))
+      return export_quantize(graph_, id, names_, fresh_, out_.draft.nodes);
     if (!is(id, "leat.Recurrent")) return lack(id, "");
     const Status made = export_recurrent(graph_, id, names_, fresh_, out_.draft.nodes);
     if (!made.ok()) lack(id, made.message());
@@ -233,14 +249,14 @@ class Exporter {
     const Node& node = graph_.node(id);
     const DType to = graph_.value(node.outputs[0]).type.dtype;
     const NodeId from = producer(node.inputs[0]);
-    if (from != kNone && is(from, "Constant")) {
+    if (from != kNone && is(from, "Constant") && !is_narrow(to)) {
       const auto value = constant_value(graph_.node(from).attrs);
       if (value) return add_constant(id, value->cast(to));
     }
     DraftNode out = copy_of(id);
     out.op = "Cast";
     out.inputs.resize(1);
-    out.attrs.clear();
+    if (!is_narrow(to)) out.attrs.clear();
     out.attrs.emplace("to", Attr(int64_t{dtype_onnx_code(to)}));
     put(std::move(out));
   }

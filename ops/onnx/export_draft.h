@@ -53,6 +53,10 @@ class ExportNames {
 Status export_recurrent(const Graph& graph, NodeId id, const std::vector<std::string>& names,
                         ExportNames& fresh, std::vector<DraftNode>& out);
 
+// Adds the nodes for one leat.Quantize or leat.Dequantize.
+void export_quantize(const Graph& graph, NodeId id, const std::vector<std::string>& names,
+                     ExportNames& fresh, std::vector<DraftNode>& out);
+
 // Rewrites the nodes of `from` for version `opset` of ONNX's ops, from those that Leat's
 // definitions follow. Each node that this version cannot express has an entry in the result, such
 // as "Gelu 'y' needs opset 20", and `needed` becomes the least opset that has it, if that is

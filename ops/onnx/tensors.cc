@@ -13,6 +13,7 @@
 #include "devices/base/text.h"
 #include "onnx.pb.h"
 #include "ops/graph/limits.h"
+#include "ops/onnx/narrow_tensors.h"
 
 namespace leat {
 namespace {
@@ -53,6 +54,31 @@ Result<Tensor> from_field(const TensorProto& proto, DType dtype, const Shape& sh
   return tensor;
 }
 
+// Narrow types: the entries are codes of 6 or 8 bits, or bytes with several codes of 4 or 2.
+Result<Tensor> from_codes(const TensorProto& proto, DType dtype, const Shape& shape) {
+  const auto& field = proto.int32_data();
+  const bool packs = dtype_bits(dtype) <= 4;
+  const uint64_t expected =
+      packs ? stored_bytes(dtype, shape.elements()) : static_cast<uint64_t>(shape.elements());
+  if (static_cast<uint64_t>(field.size()) != expected) {
+    return error(proto, cat("expected ", expected, packs ? " bytes of elements" : " elements",
+                            ", received ", field.size()));
+  }
+  std::vector<std::byte> bytes;
+  for (const int32_t entry : field) {
+    const int most = packs ? 0xff : (1 << dtype_bits(dtype)) - 1;
+    if (entry < 0 || entry > most)
+      return error(proto, cat("expected elements of type ", dtype, ", received ", entry));
+    bytes.push_back(static_cast<std::byte>(entry));
+  }
+  LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape));
+  if (packs)
+    unpack(bytes, tensor);
+  else if (!bytes.empty())
+    std::memcpy(tensor.raw(), bytes.data(), bytes.size());
+  return tensor;
+}
+
 // The field of each type is that of ONNX's TensorProto. Small types are in int32_data, unsigned
 // ones of 32 bits in uint64_data.
 Result<Tensor> from_fields(const TensorProto& p, DType dtype, const Shape& shape) {
@@ -82,20 +108,28 @@ Result<Tensor> from_fields(const TensorProto& p, DType dtype, const Shape& shape
       return from_field<uint64_t>(p, dtype, shape, p.uint64_data());
     case DType::boolean:
       return from_field<bool>(p, dtype, shape, p.int32_data());
-    case DType::invalid:
+    default:
       break;
   }
+  if (is_narrow(dtype)) return from_codes(p, dtype, shape);
   return error(p, "expected an element type");
 }
 
-// ONNX's raw data is little-endian and in row-major order: the bytes are copied as they are.
+// ONNX's raw data is little-endian and in row-major order: the bytes are copied as they are, but
+// for elements of fewer than 8 bits.
 Result<Tensor> from_raw(const TensorProto& proto, DType dtype, const Shape& shape) {
-  const uint64_t bytes = static_cast<uint64_t>(shape.elements()) * dtype_size(dtype);
+  const uint64_t bytes = stored_bytes(dtype, shape.elements());
   if (proto.raw_data().size() != bytes) {
     return error(proto, cat("expected ", bytes, " bytes, received ", proto.raw_data().size()));
   }
   LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape));
-  if (bytes > 0) std::memcpy(tensor.raw(), proto.raw_data().data(), bytes);
+  if (bytes > 0) {
+    const std::span<const char> raw(proto.raw_data().data(), bytes);
+    if (is_narrow(dtype))
+      unpack(std::as_bytes(raw), tensor);
+    else
+      std::memcpy(tensor.raw(), raw.data(), bytes);
+  }
   make_bools(tensor);
   return tensor;
 }
@@ -160,7 +194,7 @@ Result<Tensor> from_file(const TensorProto& proto, DType dtype, const Shape& sha
   LEAT_ASSIGN_OR_RETURN(const std::string path,
                         path_inside(proto, where.location, external.directory));
   LEAT_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, external.files->open(path));
-  const uint64_t bytes = static_cast<uint64_t>(shape.elements()) * dtype_size(dtype);
+  const uint64_t bytes = stored_bytes(dtype, shape.elements());
   // Checked without a sum, which a huge offset could overflow.
   if (where.length.value_or(bytes) != bytes || where.offset > file->size() ||
       bytes > file->size() - where.offset) {
@@ -168,7 +202,12 @@ Result<Tensor> from_file(const TensorProto& proto, DType dtype, const Shape& sha
                             where.location, ", which has ", file->size()));
   }
   LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape));
-  LEAT_RETURN_IF_ERROR(file->read(where.offset, {static_cast<std::byte*>(tensor.raw()), bytes}));
+  std::vector<std::byte> narrow(is_narrow(dtype) ? bytes : 0);
+  const std::span<std::byte> to = is_narrow(dtype)
+                                      ? std::span(narrow)
+                                      : std::span(static_cast<std::byte*>(tensor.raw()), bytes);
+  LEAT_RETURN_IF_ERROR(file->read(where.offset, to));
+  if (is_narrow(dtype)) unpack(narrow, tensor);
   make_bools(tensor);
   return tensor;
 }

@@ -61,8 +61,8 @@ Status set_sizes(std::vector<DraftValue>& values, const Sizes& known, std::strin
 
 // Whether an integer type, or bool, has these numbers, which are floats.
 bool has_numbers(DType type, const Tensor& numbers) {
-  const auto bits = static_cast<int>(8 * dtype_size(type));
-  const bool is_signed = is_signed_int(type);
+  const int bits = dtype_bits(type);
+  const bool is_signed = is_signed_int(type) || type == DType::i4 || type == DType::i2;
   const double limit = type == DType::boolean ? 2 : std::ldexp(1, is_signed ? bits - 1 : bits);
   for (int64_t i = 0; i < numbers.elements(); ++i) {
     const double x = numbers.at(i);
@@ -74,9 +74,10 @@ bool has_numbers(DType type, const Tensor& numbers) {
 
 // The tensor as another type; nothing if an integer or a bool would be another number there.
 std::optional<Tensor> converted(const Tensor& from, DType type) {
-  if (!is_float(type) && is_float(from.dtype()) && !has_numbers(type, from)) return std::nullopt;
+  const bool is_real = is_float(type) || is_narrow_float(type);
+  if (!is_real && is_float(from.dtype()) && !has_numbers(type, from)) return std::nullopt;
   Tensor to = from.cast(type);
-  if (is_float(type) || is_float(from.dtype())) return to;
+  if (is_real || is_float(from.dtype())) return to;
   for (int64_t i = 0; i < from.elements(); ++i) {
     if (from.int_at(i) != to.int_at(i) || (from.int_at(i) < 0) != (to.at(i) < 0))
       return std::nullopt;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "devices/base/narrow.h"
 #include "ops/graph/limits.h"
 #include "ops/text/cursor.h"
 
@@ -147,7 +148,9 @@ static Result<DraftType> parse_tensor_type(Cursor& in) {
   const auto dtype =
       in.peek().kind == TokenKind::identifier ? dtype_from_name(in.peek().text) : std::nullopt;
   if (!dtype || *dtype == DType::invalid) {
-    return in.expected("an element type (float, double, float16, bfloat16, int8 ... uint64, bool)");
+    return in.expected(
+        "an element type (float, double, float16, bfloat16, int8 ... uint64, bool, "
+        "float8e4m3fn ... uint2)");
   }
   type.dtype = *dtype;
   in.take();
@@ -222,6 +225,25 @@ Status parse_element(Cursor& in, T& element) {
   return {};
 }
 
+// Reads the code of a narrow element: an integer of the type's range, or a float's bits.
+Status parse_code(Cursor& in, DType dtype, uint8_t& code) {
+  const NarrowFormat format = narrow_format(dtype);
+  const Token token = in.peek();
+  const bool is_signed = format.kind == NarrowFormat::Kind::signed_int;
+  const int values = 1 << format.bits, least = is_signed ? -values / 2 : 0;
+  int value = 0;
+  const char* end = token.text.data() + token.text.size();
+  const auto [parsed, failure] = std::from_chars(token.text.data(), end, value);
+  if (token.kind != TokenKind::integer || failure != std::errc() || parsed != end ||
+      value < least || value >= least + values) {
+    return in.expected(
+        cat("an element of type ", dtype, format.is_float() ? " as the integer of its bits" : ""));
+  }
+  code = static_cast<uint8_t>(value & (values - 1));
+  in.take();
+  return {};
+}
+
 }  // namespace
 
 Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
@@ -252,7 +274,12 @@ Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
       // A surplus element is found before it is read, so its place is the one in the message.
       T element{};
       if (read == count) return in.expected(cat("'}' after ", count, " elements"));
-      LEAT_RETURN_IF_ERROR(parse_element(in, element));
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        LEAT_RETURN_IF_ERROR(is_narrow(type.dtype) ? parse_code(in, type.dtype, element)
+                                                   : parse_element(in, element));
+      } else {
+        LEAT_RETURN_IF_ERROR(parse_element(in, element));
+      }
       const char* raw = reinterpret_cast<const char*>(&element);
       bytes.insert(bytes.end(), raw, raw + sizeof element);
       ++read;

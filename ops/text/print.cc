@@ -68,7 +68,9 @@ std::string tensor_text(const Tensor& tensor) {
       } else if constexpr (std::is_class_v<T>) {
         out += std::to_string(value.bits);
       } else {
-        out += std::to_string(value);
+        // Narrow floats are written as their bits, too, and narrow integers as numbers.
+        const bool is_number = is_narrow(tensor.dtype()) && !is_narrow_float(tensor.dtype());
+        out += is_number ? std::to_string(tensor.int_at(i)) : std::to_string(value);
       }
     }
   });

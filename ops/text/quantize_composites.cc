@@ -36,41 +36,22 @@ DraftName spread(CompositeMaker& m, const DraftName& value, const DraftName& x, 
   return m.op("Gather", {value, m.op("Div", {lines, m.int_scalar(block)})}, {{"axis", Attr(axis)}});
 }
 
-// The largest and the smallest number of the type of `like`, one of 8 or 16 bits, as floats. The
-// casts of -1 and of 128 tell the types apart.
-struct Limits {
-  DraftName least, most;
-};
-Limits limits_of(CompositeMaker& m, const DraftName& like) {
-  const auto number = [&](double value) {
-    return m.constant(Tensor::scalar<float>(static_cast<float>(value)));
-  };
-  const auto as_like = [&](int32_t value) {
-    return cast(m, m.op("CastLike", {m.constant(Tensor::scalar<int32_t>(value)), like}), kFloat);
-  };
-  const DraftName ones = as_like(-1), bit = as_like(128);
-  const DraftName is_unsigned = m.op("Greater", {ones, number(0)});
-  const DraftName is_int8 = m.op("Less", {bit, number(0)});
-  return {m.op("Where",
-               {is_unsigned, number(0), m.op("Where", {is_int8, number(-128), number(-32768)})}),
-          m.op("Where", {is_unsigned, ones, m.op("Where", {is_int8, number(127), number(32767)})})};
-}
-
 // round(x / scale) + zero, held in the limits of the type of `zero`.
-void quantize(CompositeMaker& m, const DraftName& x, const DraftName& scale, const DraftName& zero,
-              const DraftName& zero_along) {
-  const DraftName rounded = cast(m, m.op("Round", {m.op("Div", {x, scale})}), kFloat);
-  const DraftName moved = m.op("Add", {rounded, cast(m, zero_along, kFloat)});
-  const Limits limits = limits_of(m, zero);
-  m.op("CastLike", {m.op("Clip", {moved, limits.least, limits.most}), zero});
+void quantize(CompositeMaker& m, const DraftName& x, const DraftName& scale,
+              const DraftName& zero_along, int64_t saturate = 1) {
+  m.op("leat.Quantize", {m.op("Div", {x, scale}), zero_along}, {{"saturate", Attr(saturate)}});
 }
 
-// x - zero as integers of 32 bits; an absent zero is 0.
+// x - zero as floats, or as integers of 32 bits; an absent zero is 0.
 DraftName centered(CompositeMaker& m, const DraftName& x, int zero, int64_t axis,
                    int64_t block = 0) {
+  if (!m.has(zero)) return m.op("leat.Dequantize", {x});
+  return m.op("leat.Dequantize", {x, spread(m, m.in(zero), x, axis, block)});
+}
+DraftName centered_integers(CompositeMaker& m, const DraftName& x, int zero, int64_t axis) {
   const DraftName wide = cast(m, x, kInt32);
   if (!m.has(zero)) return wide;
-  return m.op("Sub", {wide, cast(m, spread(m, m.in(zero), x, axis, block), kInt32)});
+  return m.op("Sub", {wide, cast(m, along(m, m.in(zero), x, axis), kInt32)});
 }
 
 int64_t block_size(CompositeMaker& m) {
@@ -100,10 +81,11 @@ DraftName integer_conv(CompositeMaker& m, const DraftName& x, const DraftName& w
 
 void make_quantize_linear(CompositeMaker& m) {
   const int64_t block = block_size(m);
-  m.integer("saturate", 1);  // of floats of 8 bits alone
+  const int64_t saturate = m.integer("saturate", 1);  // of floats of 8 bits alone
   const int64_t precision = m.integer("precision", 0);
-  if (precision < 0 || precision > 1)
-    m.fail(cat("precision: expected 0 or 1, received ", precision));
+  constexpr int64_t kPrecisions[] = {0, 1, 10, 11, 16};  // that of the scale, or a float type
+  if (std::find(std::begin(kPrecisions), std::end(kPrecisions), precision) == std::end(kPrecisions))
+    m.fail(cat("precision: expected 0, 1, 10, 11 or 16, received ", precision));
   const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
   // The division has the type of the scale, unless `precision` names another one. x may have
   // integers.
@@ -112,15 +94,15 @@ void make_quantize_linear(CompositeMaker& m) {
   const DraftName zero =
       m.has(2) ? m.in(2)
                : cast(m, m.constant(Tensor::scalar<int32_t>(0)), dtype == 0 ? kUint8 : dtype);
-  quantize(m, x, spread(m, step, x, axis, block), zero,
-           m.has(2) ? spread(m, zero, x, axis, block) : zero);
+  quantize(m, x, spread(m, step, x, axis, block), m.has(2) ? spread(m, zero, x, axis, block) : zero,
+           saturate);
 }
 
 void make_dequantize_linear(CompositeMaker& m) {
   const int64_t block = block_size(m);
   const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
   const DraftName x = m.in(0), scale = m.in(1);
-  const DraftName wide = cast(m, centered(m, x, 2, axis, block), kFloat);
+  const DraftName wide = centered(m, x, 2, axis, block);
   const DraftName y = m.op("Mul", {wide, cast(m, spread(m, scale, x, axis, block), kFloat)});
   if (dtype == 0)
     m.op("CastLike", {y, scale});
@@ -139,7 +121,7 @@ void make_dynamic_quantize_linear(CompositeMaker& m) {
                                          m.op("Div", {m.op("Sub", {high, low}), most})});
   const DraftName place = m.op("Div", {m.op("Neg", {low}), scale});
   const DraftName zero = cast(m, m.op("Round", {m.op("Clip", {place, nothing, most})}), kUint8);
-  quantize(m, x, scale, zero, zero);
+  quantize(m, x, scale, zero);
   const DraftName y = m.last();
   m.set_output(0, y);
   m.set_output(1, scale);
@@ -148,11 +130,11 @@ void make_dynamic_quantize_linear(CompositeMaker& m) {
 
 // A zero of A's rows is a vector, as one of B's columns is.
 void make_mat_mul_integer(CompositeMaker& m) {
-  m.op("MatMul", {centered(m, m.in(0), 2, -2), centered(m, m.in(1), 3, -1)});
+  m.op("MatMul", {centered_integers(m, m.in(0), 2, -2), centered_integers(m, m.in(1), 3, -1)});
 }
 
 void make_conv_integer(CompositeMaker& m) {
-  const DraftName x = centered(m, m.in(0), 2, 1), w = centered(m, m.in(1), 3, 0);
+  const DraftName x = centered_integers(m, m.in(0), 2, 1), w = centered_integers(m, m.in(1), 3, 0);
   cast(m, integer_conv(m, x, w), kInt32);
 }
 
@@ -160,22 +142,23 @@ void make_conv_integer(CompositeMaker& m) {
 // are numbers or vectors of their rows, those of b of its columns.
 void make_q_linear_mat_mul(CompositeMaker& m) {
   const DraftName a = m.in(0), b = m.in(3);
-  const DraftName product = m.op("MatMul", {centered(m, a, 2, -2), centered(m, b, 5, -1)});
+  const DraftName product =
+      m.op("MatMul", {centered_integers(m, a, 2, -2), centered_integers(m, b, 5, -1)});
   const DraftName factor = m.op("Mul", {cast(m, along(m, m.in(1), a, -2), kFloat),
                                         cast(m, along(m, m.in(4), b, -1), kFloat)});
   const DraftName y = m.op("Mul", {cast(m, product, kFloat), factor});
-  quantize(m, y, cast(m, along(m, m.in(6), y, -2), kFloat), m.in(7), along(m, m.in(7), y, -2));
+  quantize(m, y, cast(m, along(m, m.in(6), y, -2), kFloat), along(m, m.in(7), y, -2));
 }
 
 // Inputs: x, its scale and zero, w, its scales and zeros by output, the scale and zero of y, and a
 // bias in integers.
 void make_q_linear_conv(CompositeMaker& m) {
-  const DraftName x = centered(m, m.in(0), 2, 1), w = centered(m, m.in(3), 5, 0);
+  const DraftName x = centered_integers(m, m.in(0), 2, 1), w = centered_integers(m, m.in(3), 5, 0);
   DraftName sum = integer_conv(m, x, w);
   if (m.has(8)) sum = m.op("Add", {sum, m.op("CastLike", {along(m, m.in(8), sum, 1), sum})});
   const DraftName factor = m.op("Mul", {m.in(1), along(m, m.in(4), sum, 1)});
   const DraftName y = m.op("Mul", {cast(m, sum, kFloat), factor});
-  quantize(m, y, m.in(6), m.in(7), m.in(7));
+  quantize(m, y, m.in(6), m.in(7));
 }
 
 }  // namespace leat

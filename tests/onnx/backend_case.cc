@@ -149,6 +149,7 @@ bool same(const Tensor& actual, const Tensor& expected, int64_t i) {
   const double relative = expected.dtype() == DType::bf16  ? 2.0 / 128
                           : expected.dtype() == DType::f16 ? 2.0 / 1024
                                                            : 1e-3;
+  if (is_narrow(expected.dtype())) return actual.data<uint8_t>()[i] == expected.data<uint8_t>()[i];
   if (is_float(expected.dtype())) return close(actual.at(i), expected.at(i), relative);
   return actual.int_at(i) == expected.int_at(i);
 }

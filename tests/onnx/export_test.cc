@@ -381,6 +381,32 @@ TEST_CASE("an export takes the words of attributes that its opset has") {
   CHECK_THAT(error_of(check_onnx_export(scatter, options)), Catch::Contains("needs opset 18"));
 }
 
+TEST_CASE("quantized values and narrow types are exported in an opset that has them") {
+  const Graph model = model_for_export(R"(<ir_version: 11, opset_import: ["" : 25]>
+g (float[N,6] x) => (float[N,6] y, float[N,6] z, float[5] w, float8e5m2[N,6] v) {
+  s = Constant <value = float[3] {0.5, 0.25, 2}> ()
+  o = Constant <value = int4[3] {1, -2, 0}> ()
+  r = Constant <value_ints = [2, 3, -1]> ()
+  i = Constant <value_ints = [-1, 6]> ()
+  t = Reshape (x, r)
+  q = QuantizeLinear <axis = 1> (t, s, o)
+  d = DequantizeLinear <axis = 1> (q, s, o)
+  y = Reshape (d, i)
+  c = Constant <value = float {0.5}> ()
+  k = QuantizeLinear <output_dtype = 17, saturate = 0> (x, c)
+  z = DequantizeLinear (k, c)
+  u = Constant <value = uint2[5] {3, 2, 1, 0, 3}> ()
+  w = Cast <to = 1> (u)
+  v = CastLike <saturate = 0> (x, e)
+  e = Constant <value = float8e5m2 {0}> ()
+})");
+  const Values inputs{{"x", numbers(DType::f32, {4, 6}, false)}};
+  const ExportedFile file = check_round_trip(model, inputs, 0, {.source_opset = 20});
+  CHECK(file.report.opset == 25);
+  CHECK(error_of(check_onnx_export(model, {.opset = 20})).find("needs opset 21") !=
+        std::string::npos);
+}
+
 TEST_CASE("an export names all nodes that ONNX lacks") {
   const Graph model = model_for_export(cat(kHeader, R"(g (float[4,3] x) => (y, z) {
   y = leat.AllReduce <op = "sum"> (x)

@@ -99,6 +99,47 @@ TEST_CASE("tensors are read from raw bytes and from every typed field") {
   CHECK(value(12).identical(Tensor::of<double>({2}, {0.25, 2})));
 }
 
+TEST_CASE("elements of fewer than 8 bits are read from the bytes that they share") {
+  ModelProto m = model(25);
+  GraphProto& g = *m.mutable_graph();
+  const auto add = [&](int type, int64_t size) -> TensorProto& {
+    TensorProto& t = *g.add_initializer();
+    t.set_name("t" + std::to_string(g.initializer_size()));
+    t.set_data_type(type);
+    t.add_dims(size);
+    return t;
+  };
+  add(22, 3).set_raw_data("\x2f\x08");      // int4: -1, 2, -8
+  add(25, 5).set_raw_data("\xe4\x02");      // uint2: 0, 1, 2, 3, 2
+  add(27, 3).set_raw_data("\x41\xf0\x01");  // float6e2m3: 1, 1, 31
+  add(17, 2).set_raw_data(std::string("\x00\x7e", 2));
+  TensorProto& packed = add(21, 3);
+  packed.add_int32_data(0xf1);
+  packed.add_int32_data(7);
+  TensorProto& codes = add(19, 2);
+  codes.add_int32_data(0x3c);
+  codes.add_int32_data(0xfc);
+  const Result<OnnxModel> read = import(m);
+  INFO(read.status().message());
+  REQUIRE(read.ok());
+  const auto text = [&](NodeId id) {
+    return std::get<Tensor>(read->graph.node(id).attrs.at("value")).to_string();
+  };
+  CHECK(text(0) == "int4[3] {-1, 2, -8}");
+  CHECK(text(1) == "uint2[5] {0, 1, 2, 3, 2}");
+  CHECK(text(2) == "float6e2m3[3] {0.125, 0.125, 7.5}");
+  CHECK(text(3) == "float8e4m3fn[2] {0, 448}");
+  CHECK(text(4) == "uint4[3] {1, 15, 7}");
+  CHECK(text(5) == "float8e5m2[2] {1, -inf}");
+  codes.set_int32_data(0, 256);
+  CHECK(failure(m) == "m.onnx: tensor 't6': expected elements of type float8e5m2, received 256");
+  codes.set_int32_data(0, 1);
+  packed.add_int32_data(1);
+  CHECK(failure(m) == "m.onnx: tensor 't5': expected 2 bytes of elements, received 3");
+  packed.set_raw_data("\x01");
+  CHECK(failure(m) == "m.onnx: tensor 't5': expected 2 bytes, received 1");
+}
+
 TEST_CASE("a tensor whose data does not fit its shape or its type is refused") {
   ModelProto m = model(20);
   TensorProto& t = add_floats(*m.mutable_graph(), "w", {1, 2});

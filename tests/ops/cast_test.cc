@@ -22,6 +22,56 @@ TEST_CASE("Cast converts between all types") {
   }
 }
 
+TEST_CASE("Cast to floats of 8 bits takes its rules from attributes") {
+  const auto cast = [](const Tensor& x, DType to, bool saturate, const char* mode = "up") {
+    Attrs attrs{{"to", int64_t{dtype_onnx_code(to)}},
+                {"saturate", int64_t{saturate}},
+                {"round_mode", std::string(mode)}};
+    const Tensor y = run1("Cast", {x}, attrs);
+    attrs.erase("to");
+    check_identical(run1("CastLike", {x, Tensor(to, {2})}, attrs), y);
+    return y.cast(DType::f32);
+  };
+  const Tensor x = Tensor::of<float>({5}, {1000, -1000, INFINITY, 0.3f, -0.0f});
+  check_identical(cast(x, DType::f8e4m3fn, true),
+                  Tensor::of<float>({5}, {448, -448, 448, 0.3125f, -0.0f}));
+  check_identical(cast(x, DType::f8e5m2, false),
+                  Tensor::of<float>({5}, {1024, -1024, INFINITY, 0.3125f, -0.0f}));
+  const Tensor nans = cast(x, DType::f8e4m3fnuz, false);
+  CHECK(std::isnan(nans.at(0)));
+  CHECK(std::isnan(nans.at(2)));
+  check_identical(cast(x.cast(DType::bf16), DType::f6e3m2, true),
+                  Tensor::of<float>({5}, {28, -28, 28, 0.3125f, -0.0f}));
+  const Tensor powers = Tensor::of<double>({3}, {1.1, 3, 6.5});
+  check_identical(cast(powers, DType::f8e8m0, true), Tensor::of<float>({3}, {2, 4, 8}));
+  check_identical(cast(powers, DType::f8e8m0, true, "down"), Tensor::of<float>({3}, {1, 2, 4}));
+  check_identical(cast(powers, DType::f8e8m0, true, "nearest"), Tensor::of<float>({3}, {1, 4, 8}));
+  CHECK(run_error("Cast", {x}, {{"to", int64_t{24}}, {"round_mode", std::string("even")}})
+            .message() == "Cast: round_mode: expected up, down or nearest, received 'even'");
+}
+
+TEST_CASE("narrow types are moved by the ops that move elements") {
+  const Tensor x = counting(DType::f32, {2, 3}).cast(DType::i4);
+  const Tensor axes = ints({0}), two = ints({2, 2, 3});
+  check_identical(run1("Transpose", {x}),
+                  Tensor::of<float>({3, 2}, {0, 3, 1, 4, 2, 5}).cast(DType::i4));
+  check_identical(run1("Reshape", {x, ints({3, 2})}), x.reshaped({3, 2}));
+  check_identical(run1("Concat", {x, x}, {{"axis", int64_t{1}}}),
+                  Tensor::of<float>({2, 6}, {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}).cast(DType::i4));
+  check_identical(run1("Slice", {x, ints({1}), ints({2}), axes}),
+                  Tensor::of<float>({1, 3}, {3, 4, 5}).cast(DType::i4));
+  check_identical(run1("Gather", {x, ints({1, 0})}, {{"axis", int64_t{0}}}),
+                  Tensor::of<float>({2, 3}, {3, 4, 5, 0, 1, 2}).cast(DType::i4));
+  check_identical(
+      run1("Expand", {x, two}),
+      Tensor::of<float>({2, 2, 3}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}).cast(DType::i4));
+  const Tensor yes = Tensor::of<bool>({3}, {true, false, true});
+  check_identical(run1("Where", {yes, x, Tensor::scalar_of(DType::i4, 7)}),
+                  Tensor::of<float>({2, 3}, {0, 7, 2, 3, 7, 5}).cast(DType::i4));
+  // They are for storage alone.
+  CHECK_THAT(run_error("Add", {x, x}).message(), Catch::Contains("received int4"));
+}
+
 TEST_CASE("Cast of floats to integers cuts toward zero and saturates") {
   const Tensor x = Tensor::of<float>({7}, {-1.9f, 1.9f, 300, -300, INFINITY, -INFINITY, NAN});
   check_identical(cast_to(x, DType::i8), Tensor::of<int8_t>({7}, {-1, 1, 127, -128, 127, -128, 0}));

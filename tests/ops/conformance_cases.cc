@@ -118,6 +118,23 @@ void add_elementwise(Cases& cases) {
     cases.push_back({"Cast", {f({kBatch, 16, 3, 2})}, {{"to", number(to)}}});
   }
   cases.push_back(ConformanceCase{"CastLike", {f({kBatch, 3}), f({3})}}.grad({0}));
+  for (const int64_t narrow : {17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28}) {
+    const DType dtype = dtype_from_onnx_code(narrow);
+    const Tensor x = f({kBatch, 16, 3, 2});
+    cases.push_back({"Cast", {x}, {{"to", number(narrow)}}});
+    cases.push_back({"Cast", {x.cast(dtype)}, {{"to", number(1)}}});
+    cases.push_back({"Cast", {x.cast(dtype)}, {{"to", number(narrow == 28 ? 17 : 28)}}});
+    if (dtype == DType::f8e8m0) continue;
+    const Tensor zero = f({3, 1}).cast(dtype);
+    cases.push_back({"leat.Quantize", {x, zero}});
+    cases.push_back({"leat.Dequantize", {x.cast(dtype), zero}});
+    cases.push_back({"leat.Dequantize", {x.cast(dtype)}});
+  }
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16}) {
+    const Tensor x = f({kBatch, 5}), zero = f({5}).cast(DType::i32).cast(dtype);
+    cases.push_back(ConformanceCase{"leat.Quantize", {x, zero}});
+    cases.push_back({"leat.Dequantize", {x.cast(DType::i32).cast(dtype), zero}});
+  }
 }
 
 void add_scatters(Cases& cases) {

@@ -90,7 +90,7 @@ TEST_CASE("NPY files are read in all three versions") {
 TEST_CASE("every element type of numpy that we have is written and read back") {
   for (int i = 1; i < kDTypeCount; ++i) {
     const DType dtype = static_cast<DType>(i);
-    if (dtype == DType::bf16) continue;
+    if (dtype == DType::bf16 || is_narrow(dtype)) continue;
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 4}, Shape{1, 2, 1, 2}}) {
       Tensor tensor(dtype, shape);
       for (int64_t k = 0; k < tensor.elements(); ++k) tensor.set(k, static_cast<double>(k % 2));

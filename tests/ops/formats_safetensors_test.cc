@@ -55,6 +55,7 @@ TEST_CASE("safetensors are written and read back, of every element type") {
   SafeTensors content = some_tensors();
   for (int i = 1; i < kDTypeCount; ++i) {
     const DType dtype = static_cast<DType>(i);
+    if (dtype_safetensors_name(dtype).empty()) continue;
     Tensor tensor(dtype, {3});
     for (int64_t k = 0; k < 3; ++k) tensor.set(k, static_cast<double>(k % 2));
     content.tensors[cat("of ", dtype)] = tensor;
