@@ -132,13 +132,16 @@ void Tensor::set(int64_t i, double value) {
 Tensor Tensor::cast(DType dtype) const {
   Tensor out(dtype, shape_);
   const int64_t n = elements();
-  if (is_narrow(dtype_) || is_narrow(dtype)) {
-    for (int64_t i = 0; i < n; ++i) {
-      // The low bits of a large integer are not in its double.
-      const bool wraps = is_int(dtype_) && is_narrow(dtype);
-      out.set(i, wraps && !narrow_format(dtype).is_float() ? double(int_at(i) & 0xff) : at(i));
-    }
+  if (is_narrow(dtype)) {
+    // The low bits of a large integer are not in its double.
+    const bool wraps = is_int(dtype_) && !is_narrow_float(dtype);
+    for (int64_t i = 0; i < n; ++i) out.set(i, wraps ? double(int_at(i) & 0xff) : at(i));
     return out;
+  }
+  if (is_narrow(dtype_)) {
+    Tensor wide(is_narrow_float(dtype_) ? DType::f32 : DType::i32, shape_);
+    for (int64_t i = 0; i < n; ++i) wide.set(i, at(i));
+    return wide.cast(dtype);
   }
   dispatch_dtype(dtype_, [&](auto from_tag) {
     using From = decltype(from_tag);

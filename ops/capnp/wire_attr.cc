@@ -10,11 +10,14 @@
 namespace leat {
 namespace {
 
-// False if a tensor of bools has a byte that is neither 0 nor 1, which no kernel may read.
-bool check_bools(const Tensor& tensor) {
-  if (tensor.dtype() != DType::boolean) return true;
+// False if a tensor of bools has a byte that is neither 0 nor 1, which no kernel may read, or one
+// of a narrow type a byte that is no code.
+bool has_only_elements(const Tensor& tensor) {
+  const bool is_bool = tensor.dtype() == DType::boolean;
+  if (!is_bool && !is_narrow(tensor.dtype())) return true;
+  const int most = is_bool ? 1 : (1 << dtype_bits(tensor.dtype())) - 1;
   const auto* bytes = static_cast<const uint8_t*>(tensor.raw());
-  return std::all_of(bytes, bytes + tensor.bytes(), [](uint8_t b) { return b <= 1; });
+  return std::all_of(bytes, bytes + tensor.bytes(), [&](uint8_t b) { return b <= most; });
 }
 
 }  // namespace
@@ -233,8 +236,10 @@ Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
     if (!piece.empty()) std::memcpy(out, piece.data(), piece.size());
     out += piece.size();
   }
-  return check_bools(tensor) ? Result<Tensor>(std::move(tensor))
-                             : error("expected bools of 0 or 1");
+  if (has_only_elements(tensor)) return tensor;
+  return error(dtype == DType::boolean
+                   ? "expected bools of 0 or 1"
+                   : cat("expected elements of ", dtype_bits(dtype), " bits for ", dtype));
 }
 
 // The pieces of a constant in memory, with `bytes` bytes in total.

@@ -12,6 +12,7 @@ namespace {
 
 using elementwise::Compute;
 using elementwise::convert;
+using elementwise::from_code;
 using elementwise::load;
 using elementwise::store;
 using elementwise::to_code;
@@ -60,8 +61,7 @@ void widen_narrow(void* out, const void* const* x, const int64_t* steps, int64_t
   const NarrowFormat from = format_of(p[0]);
   const auto* a = static_cast<const uint8_t*>(x[0]);
   To* y = static_cast<To*>(out);
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = store<To>(convert<Compute<To>>(narrow_value(from, a[i * steps[0]])));
+  for (int64_t i = 0; i < n; ++i) y[i] = store<To>(from_code<Compute<To>>(from, a[i * steps[0]]));
 }
 
 template <typename From>

@@ -46,7 +46,7 @@ PointwiseLaunch find_mixed_pow(DType base);
 // the second.
 PointwiseLaunch find_narrow_cast(DType from, DType to);
 PointwiseLaunch find_quantize(DType from, DType to);
-PointwiseLaunch find_dequantize(DType from);
+PointwiseLaunch find_dequantize(DType from, DType to);
 // (condition, x, y) for elements of 1, 2, 4 or 8 bytes.
 PointwiseLaunch find_where(size_t element_bytes);
 

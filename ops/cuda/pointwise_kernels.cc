@@ -282,8 +282,8 @@ Result<std::unique_ptr<Kernel>> make_quantize(const KernelSetup& setup) {
                         {static_cast<double>(to), saturate ? 1.0 : 0.0});
 }
 Result<std::unique_ptr<Kernel>> make_dequantize(const KernelSetup& setup) {
-  const DType from = setup.input(0).dtype;
-  return make_pointwise(setup, find_dequantize(from), 2, {static_cast<double>(from), 0});
+  const DType from = setup.input(0).dtype, to = setup.output(0).dtype;
+  return make_pointwise(setup, find_dequantize(from, to), 2, {static_cast<double>(from), 0});
 }
 // A bool of bits is 0 or 1, whatever the byte; all others keep their bits.
 Result<std::unique_ptr<Kernel>> make_bit_cast(const KernelSetup& setup) {

@@ -21,8 +21,8 @@ template <typename To>
 struct WidenNarrow {
   static constexpr int kOperands = 1, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
-    const float value = narrow_value(format_of(call.params[0]), code_at(call, 0, at[0]));
-    result<To>(call, i, elementwise::convert<Compute<To>>(value));
+    const NarrowFormat format = format_of(call.params[0]);
+    result<To>(call, i, elementwise::from_code<Compute<To>>(format, code_at(call, 0, at[0])));
   }
 };
 
@@ -67,22 +67,23 @@ struct QuantizeNarrow {
 };
 
 // An absent zero is 0. params: the narrow type.
-template <typename From>
+template <typename From, typename To>
 struct Dequantize {
   static constexpr int kOperands = 2, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const From* zeros = static_cast<const From*>(call.x[1]);
-    static_cast<float*>(call.y)[i] = elementwise::dequantized(
-        static_cast<const From*>(call.x[0])[at[0]], zeros ? zeros[at[1]] : From{0});
+    const From x = static_cast<const From*>(call.x[0])[at[0]];
+    result<To>(call, i, elementwise::dequantized<Compute<To>>(x, zeros ? zeros[at[1]] : From{0}));
   }
 };
+template <typename To>
 struct DequantizeNarrow {
   static constexpr int kOperands = 2, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const NarrowFormat format = format_of(call.params[0]);
     const float by = call.x[1] ? narrow_value(format, code_at(call, 1, at[1])) : 0.f;
-    static_cast<float*>(call.y)[i] =
-        elementwise::dequantized(narrow_value(format, code_at(call, 0, at[0])), by);
+    const float x = narrow_value(format, code_at(call, 0, at[0]));
+    result<To>(call, i, elementwise::dequantized<Compute<To>>(x, by));
   }
 };
 
@@ -137,6 +138,24 @@ PointwiseLaunch quantize_from(DType to) {
   }
 }
 
+template <typename To>
+PointwiseLaunch dequantize_to(DType from) {
+  switch (from) {
+    case DType::i8:
+      return launch_pointwise<Dequantize<int8_t, To>>;
+    case DType::u8:
+      return launch_pointwise<Dequantize<uint8_t, To>>;
+    case DType::i16:
+      return launch_pointwise<Dequantize<int16_t, To>>;
+    case DType::u16:
+      return launch_pointwise<Dequantize<uint16_t, To>>;
+    case DType::i32:
+      return launch_pointwise<Dequantize<int32_t, To>>;
+    default:
+      return is_narrow(from) ? launch_pointwise<DequantizeNarrow<To>> : nullptr;
+  }
+}
+
 }  // namespace
 
 PointwiseLaunch find_narrow_cast(DType from, DType to) {
@@ -159,20 +178,18 @@ PointwiseLaunch find_quantize(DType from, DType to) {
   }
 }
 
-PointwiseLaunch find_dequantize(DType from) {
-  switch (from) {
-    case DType::i8:
-      return launch_pointwise<Dequantize<int8_t>>;
-    case DType::u8:
-      return launch_pointwise<Dequantize<uint8_t>>;
-    case DType::i16:
-      return launch_pointwise<Dequantize<int16_t>>;
-    case DType::u16:
-      return launch_pointwise<Dequantize<uint16_t>>;
-    case DType::i32:
-      return launch_pointwise<Dequantize<int32_t>>;
+PointwiseLaunch find_dequantize(DType from, DType to) {
+  switch (to) {
+    case DType::f32:
+      return dequantize_to<float>(from);
+    case DType::f64:
+      return dequantize_to<double>(from);
+    case DType::f16:
+      return dequantize_to<Half>(from);
+    case DType::bf16:
+      return dequantize_to<BFloat16>(from);
     default:
-      return is_narrow(from) ? launch_pointwise<DequantizeNarrow> : nullptr;
+      return nullptr;
   }
 }
 

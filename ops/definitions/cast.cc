@@ -47,9 +47,12 @@ Status infer_cast_like(InferContext& ctx) {
   return {};
 }
 
-// Float32 in place of floats of 16 bits.
+// Float32 in place of floats of 16 bits and of narrow types, or of these alone.
 Status infer_widen(InferContext& ctx) {
-  const DType to = ctx.dtype(0) == DType::f64 ? DType::f64 : DType::f32;
+  const DType from = ctx.dtype(0);
+  const bool stays =
+      from == DType::f64 || (!is_narrow(from) && attr_int(ctx.attrs(), "only_narrow", 0) != 0);
+  const DType to = stays ? from : DType::f32;
   ctx.set_tensor(0, to, ctx.shape(0));
   pass_constant_on(ctx, to);
   return {};
@@ -112,8 +115,9 @@ void register_cast_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.Widen")
                     .input("input", "T1")
                     .output("output", "T2")
-                    .type("T1", kFloats)
+                    .type("T1", kFloats | kNarrowTypes)
                     .type("T2", kFloats)
+                    .attr("only_narrow", int64_t{0})
                     .infer(infer_widen)
                     .gradient(cast_gradient)
                     .sharding(shard_cast)

@@ -18,7 +18,7 @@ inline OpTypes cast_input(const OpTypes& types) {
   return first;
 }
 
-// What the attributes of a Cast say of narrow types.
+// The rules that the attributes of a Cast give.
 inline NarrowRules narrow_rules(const Attrs& attrs) {
   NarrowRules rules;
   rules.saturate = attr_int(attrs, "saturate", 1) != 0;

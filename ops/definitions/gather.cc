@@ -227,7 +227,7 @@ void add_gather_elements_ops(Catalogue& catalogue) {
                     .output("output", "T3")
                     .type("T1", kNumbers)
                     .type("T2", kNumbers)
-                    .type("T3", kStoredTypes)
+                    .type("T3", kAllTypes)
                     .attr("axis", int64_t{-1})
                     .infer(infer_one_hot)
                     .gradient(grad_one_hot));

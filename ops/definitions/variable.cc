@@ -25,6 +25,9 @@ Result<DeclaredType> declared_type(const Attrs& attrs) {
   const std::string name = attr_string(attrs, "dtype");
   const auto dtype = dtype_from_name(name);
   if (!dtype) return invalid_argument(cat("dtype: expected a type's name, received '", name, "'"));
+  if (is_narrow(*dtype))
+    return invalid_argument(cat("dtype: expected a type that ops compute in, received ", name,
+                                ", which is for constants and casts"));
   const auto sizes = attr_ints(attrs, "shape");
   const auto shape = Shape::checked(sizes);
   if (!shape) {

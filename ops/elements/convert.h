@@ -29,6 +29,13 @@ LEAT_INLINE To convert(From v) {
   }
 }
 
+// The number of a narrow code as a compute type: integers wrap around as those of other types do.
+template <typename To>
+LEAT_INLINE To from_code(const NarrowFormat& format, uint8_t code) {
+  const float value = narrow_value(format, code);
+  return format.is_float() ? convert<To>(value) : convert<To>(static_cast<int>(value));
+}
+
 // The code of v in a narrow type.
 template <typename From>
 LEAT_INLINE uint8_t to_code(const NarrowFormat& format, From v, const NarrowRules& rules) {

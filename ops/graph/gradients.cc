@@ -166,14 +166,14 @@ Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<Valu
   return graph_.node(id).outputs;
 }
 
-// Only floats carry a gradient, and elements that stand for them, also under another shape:
-// indices, masks and resources end the path.
+// Only floats carry a gradient, and elements that stand for them, also where these ops rearrange
+// them: indices, masks and resources end the path. REQUIRES: an input of the node carries one.
 bool Reverse::carries(const Node& node, ValueId output) const {
   const ValueType& type = graph_.value(output).type;
   if (type.kind != ValueKind::tensor) return false;
-  if (is_float(type.dtype) || node.op->stands_for_floats) return true;
-  const bool rearranges = node.op->view || node.op->full_name() == "Transpose";
-  return rearranges && active(node.inputs[0]);
+  if (is_float(type.dtype) || node.op->stands_for_floats || node.op->view) return true;
+  const std::string name = node.op->full_name();
+  return name == "Transpose" || name == "Concat" || name == "Expand";
 }
 
 void Reverse::mark_active(const std::vector<NodeId>& order) {
@@ -229,6 +229,11 @@ Result<ValueId> Reverse::total(ValueId value) {
   if (waiting.empty()) return kNone;
   ValueId sum = waiting[0];
   for (size_t i = 1; i < waiting.size(); ++i) {
+    // Those of elements that stand for floats may be of several types.
+    if (graph_.value(waiting[i]).type.dtype != graph_.value(sum).type.dtype) {
+      LEAT_ASSIGN_OR_RETURN(auto like, emit("CastLike", {waiting[i], sum}, {}, 1));
+      waiting[i] = like[0];
+    }
     LEAT_ASSIGN_OR_RETURN(auto added, emit("Add", {sum, waiting[i]}, {}, 1));
     sum = added[0];
   }

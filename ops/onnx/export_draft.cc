@@ -130,7 +130,6 @@ class Exporter {
 
   void add(NodeId id) {
     const Node& node = graph_.node(id);
-    need_opset_of_types(node);
     const bool has_region = std::any_of(node.attrs.begin(), node.attrs.end(), [](const auto& attr) {
       return std::holds_alternative<std::shared_ptr<Graph>>(attr.second);
     });
@@ -159,19 +158,58 @@ class Exporter {
     if (node.op->name == "GridSample" && graph_.value(node.inputs[0]).type.shape.rank() != 4)
       out_.least_opsets.emplace(out.outputs[0].name, 20);
     if (out.attrs.contains(kActivation)) return add_with_relu(std::move(out));
-    put(std::move(out));
+    if (node.op->name == "ConstantOfShape" &&
+        opset_with("ConstantOfShape", graph_.value(node.outputs[0]).type.dtype) == 0)
+      return lack(id, "has elements of 6 bits");
+    put_in_types(node, std::move(out));
   }
 
-  // Narrow types came with newer opsets.
-  void need_opset_of_types(const Node& node) {
+  void put_cast(const DraftName& from, const DraftName& to, DType dtype) {
+    DraftNode cast;
+    cast.op = "Cast";
+    cast.inputs = {from};
+    cast.outputs = {to};
+    cast.attrs.emplace("to", Attr(int64_t{dtype_onnx_code(dtype)}));
+    // Infinities stay.
+    if (is_narrow_float(dtype)) cast.attrs.emplace("saturate", Attr(int64_t{0}));
+    need_opset(cast, opset_with("Cast", dtype));
+    put(std::move(cast));
+  }
+
+  void need_opset(const DraftNode& node, int64_t opset) {
+    int64_t& least = out_.least_opsets[node.outputs[0].name];
+    least = std::max(least, opset);
+  }
+
+  // Adds a node whose inputs and outputs are those of `node`. Where ONNX's op lacks a narrow type,
+  // it moves floats, which hold all numbers of that type.
+  void put_in_types(const Node& node, DraftNode made) {
     int64_t least = 1;
-    for (const auto* values : {&node.inputs, &node.outputs}) {
-      for (const ValueId value : *values) {
-        if (value != kNone) least = std::max(least, first_opset(graph_.value(value).type.dtype));
-      }
+    const auto lacks = [&](ValueId value) {
+      const DType dtype = value == kNone ? DType::invalid : graph_.value(value).type.dtype;
+      const int64_t opset = is_narrow(dtype) ? opset_with(made.op, dtype) : 1;
+      least = std::max(least, opset);
+      return opset == 0;
+    };
+    for (size_t i = 0; i < made.inputs.size() && i < node.inputs.size(); ++i) {
+      if (!lacks(node.inputs[i])) continue;
+      const DraftName wide{fresh_.add(made.inputs[i].name + "_wide"), 0};
+      put_cast(made.inputs[i], wide, DType::f32);
+      need_opset(out_.draft.nodes.back(),
+                 opset_with("Cast", graph_.value(node.inputs[i]).type.dtype));
+      made.inputs[i] = wide;
     }
-    if (least > 1 && !node.outputs.empty())
-      out_.least_opsets.emplace(names_[node.outputs[0]], least);
+    std::vector<std::pair<DraftName, size_t>> narrow;
+    for (size_t i = 0; i < made.outputs.size() && i < node.outputs.size(); ++i) {
+      if (!lacks(node.outputs[i])) continue;
+      narrow.emplace_back(made.outputs[i], i);
+      made.outputs[i] = {fresh_.add(made.outputs[i].name + "_wide"), 0};
+    }
+    const std::vector<DraftName> outputs = made.outputs;
+    if (least > 1) need_opset(made, least);
+    put(std::move(made));
+    for (const auto& [name, i] : narrow)
+      put_cast(outputs[i], name, graph_.value(node.outputs[i]).type.dtype);
   }
 
   bool is_needed(ValueId value) const {
@@ -227,8 +265,13 @@ class Exporter {
         initializers_.contains(graph_.node(id).inputs[0])) {
       return;
     }
-    if (is(id, "leat.Quantize") || is(id, "leat.Dequantize"))
-      return export_quantize(graph_, id, names_, fresh_, out_.draft.nodes);
+    if (is(id, "leat.Quantize") || is(id, "leat.Dequantize")) {
+      export_quantize(graph_, id, names_, fresh_, out_.draft.nodes);
+      const Node& node = graph_.node(id);
+      const ValueId stored = is(id, "leat.Quantize") ? node.outputs[0] : node.inputs[0];
+      return need_opset(out_.draft.nodes.back(),
+                        opset_with("Cast", graph_.value(stored).type.dtype));
+    }
     if (!is(id, "leat.Recurrent")) return lack(id, "");
     const Status made = export_recurrent(graph_, id, names_, fresh_, out_.draft.nodes);
     if (!made.ok()) lack(id, made.message());
@@ -240,8 +283,9 @@ class Exporter {
     out.op = "Constant";
     out.inputs.clear();
     out.attrs.clear();
-    out.attrs.emplace("value", Attr(*value));
-    put(std::move(out));
+    const bool fits = opset_with("Constant", value->dtype()) > 0;
+    out.attrs.emplace("value", Attr(fits ? *value : value->cast(DType::f32)));
+    put_in_types(graph_.node(id), std::move(out));
   }
 
   // The types are known, so a CastLike is a Cast, and of a constant another constant.
@@ -251,14 +295,15 @@ class Exporter {
     const NodeId from = producer(node.inputs[0]);
     if (from != kNone && is(from, "Constant") && !is_narrow(to)) {
       const auto value = constant_value(graph_.node(from).attrs);
-      if (value) return add_constant(id, value->cast(to));
+      const bool exact = value && (is_float(to) || is_int(value->dtype()));
+      if (exact) return add_constant(id, value->cast(to));
     }
     DraftNode out = copy_of(id);
     out.op = "Cast";
     out.inputs.resize(1);
     if (!is_narrow(to)) out.attrs.clear();
     out.attrs.emplace("to", Attr(int64_t{dtype_onnx_code(to)}));
-    put(std::move(out));
+    put_in_types(node, std::move(out));
   }
 
   void lack(NodeId id, std::string_view why) {

@@ -34,13 +34,13 @@ class QuantizeExporter {
   void dequantize() {
     const bool has_zero = node_.inputs.size() > 1 && node_.inputs[1] != kNone;
     const DraftName x = {names_[node_.inputs[0]], 0};
-    if (!has_zero) return finish("Cast", {x}, {{"to", int64_t{dtype_onnx_code(DType::f32)}}});
+    const Attrs to{{"to", attr_int(node_.attrs, "to")}};
+    if (!has_zero) return finish("Cast", {x}, to);
     // Doubles hold the difference of two integers of 32 bits.
-    const bool is_wide = graph_.value(node_.inputs[0]).type.dtype == DType::i32;
-    const DType in = is_wide ? DType::f64 : DType::f32;
+    const DType in =
+        graph_.value(node_.inputs[0]).type.dtype == DType::i32 ? DType::f64 : DType::f32;
     const DraftName zero = as(in, {names_[node_.inputs[1]], 0});
-    if (!is_wide) return finish("Sub", {as(in, x), zero}, {});
-    finish("Cast", {add("Sub", {as(in, x), zero})}, {{"to", int64_t{dtype_onnx_code(DType::f32)}}});
+    finish("Cast", {add("Sub", {as(in, x), zero})}, to);
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "ops/onnx/narrow_tensors.h"
 
+#include <algorithm>
+
 #include "devices/base/narrow.h"
 
 namespace leat {
@@ -28,7 +30,7 @@ Tensor packed(const Tensor& tensor) {
   auto* bytes = out.data<uint8_t>();
   uint64_t at = 0;
   for (const uint8_t code : tensor.span<uint8_t>()) {
-    const unsigned two = unsigned{code} << at % 8;
+    const unsigned two = (code & ((1u << bits) - 1)) << at % 8;
     bytes[at / 8] |= static_cast<uint8_t>(two);
     if (two > 0xff) bytes[at / 8 + 1] |= static_cast<uint8_t>(two >> 8);
     at += bits;
@@ -36,7 +38,8 @@ Tensor packed(const Tensor& tensor) {
   return out;
 }
 
-int64_t first_opset(DType dtype) {
+// The first one that has the type at all.
+static int64_t first_opset(DType dtype) {
   switch (dtype) {
     case DType::f8e4m3fn:
     case DType::f8e4m3fnuz:
@@ -59,6 +62,24 @@ int64_t first_opset(DType dtype) {
     default:
       return 1;
   }
+}
+
+int64_t opset_with(std::string_view op, DType dtype) {
+  struct Since {
+    std::string_view op;
+    int64_t opset;
+  };
+  constexpr Since kOps[] = {
+      {"Constant", 1}, {"Identity", 1},         {"Reshape", 1},  {"Shape", 1},
+      {"Size", 1},     {"Transpose", 21},       {"Squeeze", 21}, {"Unsqueeze", 21},
+      {"Flatten", 21}, {"ConstantOfShape", 20}, {"BitCast", 26}};
+  const int64_t first = first_opset(dtype);
+  if (first == 1 || op == "Cast") return first;
+  if (dtype == DType::f6e2m3 || dtype == DType::f6e3m2) return 0;
+  for (const Since& each : kOps) {
+    if (each.op == op) return std::max(first, each.opset);
+  }
+  return 0;
 }
 
 }  // namespace leat

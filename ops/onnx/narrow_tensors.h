@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "devices/core/tensor.h"
 
@@ -20,7 +21,8 @@ void unpack(std::span<const std::byte> stored, Tensor& tensor);
 // The bytes for a file: the tensor itself if its type is not narrow, else a vector of uint8.
 Tensor packed(const Tensor& tensor);
 
-// The first opset whose files may have the type; 1 for types that are not narrow.
-int64_t first_opset(DType dtype);
+// The first opset in which ONNX's op takes and gives values of a narrow type; 0 if none has it, 1
+// for other types.
+int64_t opset_with(std::string_view op, DType dtype);
 
 }  // namespace leat

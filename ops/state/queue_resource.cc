@@ -26,7 +26,7 @@ Result<QueueComponent> parse_component(std::string_view text) {
   const size_t open = text.find('[');
   if (open == std::string_view::npos || text.back() != ']') return bad_component(text);
   const auto dtype = dtype_from_name(text.substr(0, open));
-  if (!dtype) return bad_component(text);
+  if (!dtype || is_narrow(*dtype)) return bad_component(text);
   std::vector<int64_t> sizes;
   // An empty list is a scalar. A comma must be followed by a size.
   const char *at = text.data() + open + 1, *end = text.data() + text.size() - 1;

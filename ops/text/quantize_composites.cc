@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kFloat = 1, kUint8 = 2, kInt32 = 6;
+constexpr int64_t kFloat = 1, kUint8 = 2, kInt32 = 6, kDouble = 11;
 
 DraftName cast(CompositeMaker& m, const DraftName& x, int64_t dtype) {
   return m.op("Cast", {x}, {{"to", Attr(dtype)}});
@@ -43,15 +43,21 @@ void quantize(CompositeMaker& m, const DraftName& x, const DraftName& scale,
 }
 
 // x - zero as floats, or as integers of 32 bits; an absent zero is 0.
-DraftName centered(CompositeMaker& m, const DraftName& x, int zero, int64_t axis,
-                   int64_t block = 0) {
-  if (!m.has(zero)) return m.op("leat.Dequantize", {x});
-  return m.op("leat.Dequantize", {x, spread(m, m.in(zero), x, axis, block)});
+DraftName centered(CompositeMaker& m, const DraftName& x, int zero, int64_t axis, int64_t block = 0,
+                   int64_t dtype = kFloat) {
+  const CompositeMaker::Attributes to{{"to", Attr(dtype)}};
+  if (!m.has(zero)) return m.op("leat.Dequantize", {x}, to);
+  return m.op("leat.Dequantize", {x, spread(m, m.in(zero), x, axis, block)}, to);
 }
 DraftName centered_integers(CompositeMaker& m, const DraftName& x, int zero, int64_t axis) {
   const DraftName wide = cast(m, x, kInt32);
   if (!m.has(zero)) return wide;
   return m.op("Sub", {wide, cast(m, along(m, m.in(zero), x, axis), kInt32)});
+}
+
+// A scale of powers of two in 8 bits as float32; others as they are.
+DraftName wide_scale(CompositeMaker& m, const DraftName& scale) {
+  return m.op("leat.Widen", {scale}, {{"only_narrow", Attr(int64_t{1})}});
 }
 
 int64_t block_size(CompositeMaker& m) {
@@ -73,7 +79,6 @@ CompositeMaker::Attributes conv_attributes(CompositeMaker& m) {
 
 // The convolution of integers, in doubles, which hold all sums of products of 8 bits.
 DraftName integer_conv(CompositeMaker& m, const DraftName& x, const DraftName& w) {
-  constexpr int64_t kDouble = 11;
   return m.op("Conv", {cast(m, x, kDouble), cast(m, w, kDouble)}, conv_attributes(m));
 }
 
@@ -89,7 +94,7 @@ void make_quantize_linear(CompositeMaker& m) {
   const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
   // The division has the type of the scale, unless `precision` names another one. x may have
   // integers.
-  const DraftName step = precision == 0 ? m.in(1) : cast(m, m.in(1), precision);
+  const DraftName step = precision == 0 ? wide_scale(m, m.in(1)) : cast(m, m.in(1), precision);
   const DraftName x = m.op("CastLike", {m.in(0), step});
   const DraftName zero =
       m.has(2) ? m.in(2)
@@ -101,7 +106,7 @@ void make_quantize_linear(CompositeMaker& m) {
 void make_dequantize_linear(CompositeMaker& m) {
   const int64_t block = block_size(m);
   const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
-  const DraftName x = m.in(0), scale = m.in(1);
+  const DraftName x = m.in(0), scale = wide_scale(m, m.in(1));
   const DraftName wide = centered(m, x, 2, axis, block);
   const DraftName y = m.op("Mul", {wide, cast(m, spread(m, scale, x, axis, block), kFloat)});
   if (dtype == 0)
@@ -142,8 +147,9 @@ void make_conv_integer(CompositeMaker& m) {
 // are numbers or vectors of their rows, those of b of its columns.
 void make_q_linear_mat_mul(CompositeMaker& m) {
   const DraftName a = m.in(0), b = m.in(3);
+  // Doubles hold all sums of products of 8 bits.
   const DraftName product =
-      m.op("MatMul", {centered_integers(m, a, 2, -2), centered_integers(m, b, 5, -1)});
+      m.op("MatMul", {centered(m, a, 2, -2, 0, kDouble), centered(m, b, 5, -1, 0, kDouble)});
   const DraftName factor = m.op("Mul", {cast(m, along(m, m.in(1), a, -2), kFloat),
                                         cast(m, along(m, m.in(4), b, -1), kFloat)});
   const DraftName y = m.op("Mul", {cast(m, product, kFloat), factor});

@@ -383,7 +383,8 @@ TEST_CASE("an export takes the words of attributes that its opset has") {
 
 TEST_CASE("quantized values and narrow types are exported in an opset that has them") {
   const Graph model = model_for_export(R"(<ir_version: 11, opset_import: ["" : 25]>
-g (float[N,6] x) => (float[N,6] y, float[N,6] z, float[5] w, float8e5m2[N,6] v) {
+g (float[N,6] x) => (float[N,6] y, float[N,6] z, float[5] w, float8e5m2[N,6] v,
+  float[12,4] h, float[2] m) {
   s = Constant <value = float[3] {0.5, 0.25, 2}> ()
   o = Constant <value = int4[3] {1, -2, 0}> ()
   r = Constant <value_ints = [2, 3, -1]> ()
@@ -397,12 +398,22 @@ g (float[N,6] x) => (float[N,6] y, float[N,6] z, float[5] w, float8e5m2[N,6] v) 
   z = DequantizeLinear (k, c)
   u = Constant <value = uint2[5] {3, 2, 1, 0, 3}> ()
   w = Cast <to = 1> (u)
-  v = CastLike <saturate = 0> (x, e)
+  bs = Constant <value = float[4, 3] {1, 2, 0.5, 0.25, 1, 2, 3, 4, 0.1, 0.2, 0.3, 0.4}> ()
+  bo = Constant <value = int4[4, 3] {1, 0, -1, 2, 0, -8, 7, 0, 0, 0, 0, 1}> ()
+  br = Constant <value_ints = [4, 6]> ()
+  f = Reshape (x, br)
+  bq = QuantizeLinear <axis = 1, block_size = 2> (f, bs, bo)
+  tq = Transpose <perm = [1, 0]> (bq)
+  cq = Concat <axis = 0> (tq, tq)
+  h = Cast <to = 1> (cq)
+  p = Constant <value = float6e2m3[2] {31, 33}> ()
+  m = Cast <to = 1> (p)
   e = Constant <value = float8e5m2 {0}> ()
+  v = CastLike <saturate = 0> (x, e)
 })");
   const Values inputs{{"x", numbers(DType::f32, {4, 6}, false)}};
   const ExportedFile file = check_round_trip(model, inputs, 0, {.source_opset = 20});
-  CHECK(file.report.opset == 25);
+  CHECK(file.report.opset == 28);  // of the elements of 6 bits
   CHECK(error_of(check_onnx_export(model, {.opset = 20})).find("needs opset 21") !=
         std::string::npos);
 }

@@ -11,7 +11,7 @@ Tensor cast_to(const Tensor& x, DType dtype) {
 }
 
 TEST_CASE("Cast converts between all types") {
-  const Tensor x = Tensor::of<float>({4}, {0, 1, 2, 100});
+  const Tensor x = Tensor::of<float>({4}, {0, 1, 2, 64});
   for (int from = 1; from < kDTypeCount; ++from) {
     for (int to = 1; to < kDTypeCount; ++to) {
       const auto a = static_cast<DType>(from), b = static_cast<DType>(to);

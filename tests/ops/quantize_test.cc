@@ -77,24 +77,28 @@ TEST_CASE("leat.Quantize rounds, moves and holds, and leat.Dequantize turns it b
       INFO(from << " to " << to);
       const Tensor in = x.cast(from), zero = Tensor::of<float>({2, 1}, {0, 1}).cast(to);
       const Tensor y = run1("leat.Quantize", {in, zero});
-      Tensor expected(to, {2, 6}), back(DType::f32, {2, 6});
+      Tensor expected(to, {2, 6}), back(DType::f64, {2, 6});
       for (int64_t i = 0; i < 12; ++i) {
         const double z = zero.at(i / 6);
-        expected.set(i, stored(static_cast<float>(in.at(i)), z, to));
+        expected.set(i, stored(in.at(i), z, to));
         back.set(i, expected.at(i) - z);
       }
       check_identical(y, expected);
-      check_identical(run1("leat.Dequantize", {y, zero}), back);
-      check_identical(run1("leat.Dequantize", {y}), y.cast(DType::f32));
+      const Attrs as{{"to", int64_t{dtype_onnx_code(from)}}};
+      check_identical(run1("leat.Dequantize", {y, zero}, as), back.cast(from));
+      check_identical(run1("leat.Dequantize", {y}, as), y.cast(from));
       check_tiles("leat.Quantize", {in, zero});
-      check_tiles("leat.Dequantize", {y, zero});
+      check_tiles("leat.Dequantize", {y, zero}, as);
     }
   }
   const Tensor odd = Tensor::of<float>({3}, {NAN, INFINITY, -INFINITY});
   check_identical(run1("leat.Quantize", {odd, Tensor::scalar<int8_t>(3)}),
                   Tensor::of<int8_t>({3}, {0, 127, -128}));
-  check_identical(run1("leat.Dequantize", {Tensor::of<int32_t>({2}, {1 << 30, -7})}),
-                  Tensor::of<float>({2}, {1 << 30, -7}));
+  const Attrs as_float{{"to", int64_t{1}}}, as_integer{{"to", int64_t{6}}};
+  const Tensor wide = Tensor::of<int32_t>({2}, {1 << 30, -7});
+  check_identical(run1("leat.Dequantize", {wide}, as_float), Tensor::of<float>({2}, {1 << 30, -7}));
+  CHECK(run_error("leat.Dequantize", {wide}, as_integer).message() ==
+        "leat.Dequantize: to: expected the code of a float, received 6");
 }
 
 TEST_CASE("a float of 8 bits beyond the range follows the attribute") {
@@ -118,10 +122,10 @@ TEST_CASE("gradients go straight through stored numbers") {
     const QuantizedRange range = quantized_range(to);
     const std::string code = std::to_string(dtype_onnx_code(to));
     const Run run = run_nodes(
-        cat("q = QuantizeLinear <output_dtype = ", code,
+        cat("s = Constant <value_ints = [2, 3]> ()  u = Constant <value_ints = [6]> ()\n",
+            "q = QuantizeLinear <output_dtype = ", code,
             "> (a, b)  r = Reshape <allowzero = 0> (q, s)\n",
-            "s = Constant <value_ints = [2, 3]> ()\n", "t = Transpose (r)  f = Transpose (t)\n",
-            "u = Constant <value_ints = [6]> ()  g = Reshape (f, u)\n",
+            "t = Transpose (r)  f = Transpose (t)\n", "g = Reshape (f, u)\n",
             "y = DequantizeLinear (g, b)  m = Mul (y, c)\n", "l = ReduceSum <keepdims = 0> (m)"),
         {x, scale, factors}, "l, y", {0});
     Tensor expected(DType::f32, {6});
@@ -134,6 +138,45 @@ TEST_CASE("gradients go straight through stored numbers") {
     }
     check_identical(run.gradients[0], expected);
   }
+}
+
+TEST_CASE("readers of one stored number may read it as different floats") {
+  const Tensor x = Tensor::of<float>({2}, {3, -70}), one = Tensor::scalar<float>(1);
+  const Run run = run_nodes(
+      "q = QuantizeLinear <output_dtype = 22> (a, b)  c = Concat <axis = 0> (q, q)\n"
+      "d = DequantizeLinear (c, b)  s = ReduceSum <keepdims = 0> (d)\n"
+      "h = Cast <to = 10> (q)  f = Cast <to = 1> (h)  t = ReduceSum <keepdims = 0> (f)\n"
+      "l = Add (s, t)",
+      {x, one}, "l", {0});
+  CHECK(run.outputs[0].at(0) == 3 * (3 - 8));
+  check_identical(run.gradients[0], Tensor::of<float>({2}, {3, 0}));
+}
+
+TEST_CASE("products of quantized floats of 8 bits are those of their numbers") {
+  const Run run = run_nodes(
+      "x = Constant <value = float8e4m3fn[1, 2] {48, 52}> ()\n"  // 0.5 and 0.75
+      "w = Constant <value = float8e4m3fn[2, 1] {56, 60}> ()\n"  // 1 and 1.5
+      "z = Constant <value = float8e4m3fn {0}> ()\n"
+      "q = QLinearMatMul (x, a, z, w, a, z, a, z)  y = Cast <to = 1> (q)",
+      {Tensor::scalar<float>(1)}, "y", {});
+  CHECK(run.outputs[0].at(0) == 1.625);
+}
+
+TEST_CASE("a scale of powers of two in 8 bits divides as the floats that it stands for") {
+  const Run run = run_nodes(
+      "s = Constant <value = float8e8m0 {129}> ()  q = QuantizeLinear <output_dtype = 3> (a, s)\n"
+      "y = DequantizeLinear <output_dtype = 1> (q, s)",
+      {Tensor::of<float>({3}, {4.3f, 9.7f, -13})}, "y", {});
+  check_identical(run.outputs[0], Tensor::of<float>({3}, {4, 8, -12}));
+}
+
+TEST_CASE("a variable of a narrow type is refused") {
+  CHECK_THAT(run_error("leat.Variable", {},
+                       {{"name", std::string("v")},
+                        {"dtype", std::string("int4")},
+                        {"shape", std::vector<int64_t>{2}}})
+                 .message(),
+             Catch::Contains("dtype: expected a type that ops compute in, received int4"));
 }
 
 TEST_CASE("scales of quantized weights have gradients, by an axis and by blocks") {

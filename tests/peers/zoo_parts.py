@@ -119,6 +119,20 @@ class Scaled(nn.Module):
         return x + self.gamma.reshape(1, -1, 1, 1) * y.view_as(x)
 
 
+class FakeQuantized(nn.Module):
+    """A convolution as quantization-aware training sees it: weights of 8 bits by channel, inputs by tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = conv()
+        self.register_buffer("scale", torch.full((CHANNELS,), 1 / 1024))
+        self.register_buffer("zero", torch.zeros(CHANNELS, dtype=torch.int32))
+
+    def forward(self, x):
+        weight = torch.fake_quantize_per_channel_affine(self.conv.weight, self.scale, self.zero, 0, -128, 127)
+        return F.conv2d(torch.fake_quantize_per_tensor_affine(x, 0.02, 120, 0, 255), weight, self.conv.bias)
+
+
 def involution(x, kernel):
     n = x.shape[0]
     weights = kernel(x).view(n, 2, 9, 8, 8).unsqueeze(2)
@@ -224,6 +238,7 @@ PARTS = {
     "weight_norm": lambda: nn.utils.parametrizations.weight_norm(conv()),
     "spectral_norm": lambda: nn.utils.parametrizations.spectral_norm(conv()),
     "embedding_bag": lambda: Function(lambda x, e: e(x.flatten(2).argmax(2) % 9).unsqueeze(-1), nn.EmbeddingBag(9, 5, mode="mean")),
+    "fake_quantize": FakeQuantized,
     "outer": lambda: Function(lambda x: x[..., None] * x[..., None, :]),
 }
 
