@@ -94,8 +94,8 @@ version of ONNX's op that Leat follows; the importer upgrades older nodes to it.
 
 The column *gradient* tells whether a graph can be trained through the op. A *composite* is made of
 other ops when a file is loaded, and has their gradients and types. *Floats* are float32, float64,
-float16 and bfloat16. *Narrow* are types that values are only stored in, and that ops cast before they
-compute: floats of 8, 6 and 4 bits (`float8e4m3fn`, `float8e4m3fnuz`, `float8e5m2`,
+float16 and bfloat16. *Narrow* are types that values are only stored in, and that ops cast before
+they compute: floats of 8, 6 and 4 bits (`float8e4m3fn`, `float8e4m3fnuz`, `float8e5m2`,
 `float8e5m2fnuz`, `float8e8m0`, `float6e2m3`, `float6e3m2`, `float4e2m1`) and integers of 4 and 2
 (`int4`, `uint4`, `int2`, `uint2`). In memory each element is a byte.
 
