@@ -92,7 +92,8 @@ Status HostedRun::prepare(const Bytes& bytes) {
                                              (*plan)->partitions[part_.partition],
                                              ring_bytes(**plan, part_.partition)));
   // A sibling may push as soon as it steps, which may be before this partition opens its links.
-  LEAT_RETURN_IF_ERROR(parts_.host.open_slots(**prepared, siblings(**plan)));
+  const Status opened = parts_.host.open_slots(**prepared, siblings(**plan));
+  LEAT_RETURN_IF_ERROR(tell_of_loss(**prepared, opened).while_doing(cat("preparing ", subject())));
   std::lock_guard lock(mutex_);
   // Only a plan can tell what state the job has, and RunTable needs to know it after the run is
   // gone.
@@ -173,10 +174,19 @@ Status HostedRun::connect(const RunSetup& setup) {
   }
   // Without the lock, because this waits for the peers, and cancel() has to get at the links
   // meanwhile.
-  const Status status = bind(setup);
+  const Status status = tell_of_loss(*prepared_, bind(setup));
   std::lock_guard lock(mutex_);
   connected_ = status.while_doing(cat("connecting ", subject()));
   return connected_;
+}
+
+// The master and the peers see it as the loss of the runner, which ends.
+Status HostedRun::tell_of_loss(const HostedPartition& prepared, const Status& status) {
+  Device& device = parts_.host.device(prepared.device());
+  const Status told = as_loss_of(device, status);
+  if (told.code() == Code::unavailable && is_lost(device) && parts_.on_failed_device)
+    parts_.on_failed_device(told);
+  return told;
 }
 
 Status HostedRun::bind(const RunSetup& setup) {
@@ -194,8 +204,6 @@ Status HostedRun::bind(const RunSetup& setup) {
   // not wait for values.
   if (!bound.ok()) {
     for (Link* link : links) link->abort(bound);
-    if (bound.code() == Code::unavailable && is_lost(device) && parts_.on_failed_device)
-      parts_.on_failed_device(bound);
     return bound;
   }
   // Calls may hold the run after release() has given it up. The promise tells when the last one is

@@ -101,6 +101,9 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   // Makes a channel to each of them that gets a value of this one. failed_precondition if one is
   // not prepared.
   Status reach_siblings(std::vector<std::unique_ptr<Channel>>& channels) const;
+  // Returns `status`; if the device of the partition is lost, as unavailable, and tells the
+  // process.
+  Status tell_of_loss(const HostedPartition& prepared, const Status& status);
   // Opens the links, then binds plan and links to the job's resources, and starts the LiveRun.
   Status bind(const RunSetup& setup);
   Status bind_host(const RunSetup& setup, const std::string& root, RunLinks::Links links,

@@ -437,17 +437,27 @@ CudaDevice::~CudaDevice() {
   }
 }
 
+Status CudaDevice::check_allocation(cudaError_t error, std::string_view subject) {
+  const Status status = cuda_status(error, subject);
+  // More memory may be there later, and an allocation within a recording only spoils that. Every
+  // other error stays.
+  const bool passes = error == cudaSuccess || error == cudaErrorMemoryAllocation ||
+                      error == cudaErrorStreamCaptureUnsupported;
+  if (!passes) fail(status);
+  return status;
+}
+
 Result<std::unique_ptr<Buffer>> CudaDevice::allocate(size_t bytes) {
   void* data = nullptr;
   // Every buffer has an address of its own.
   const size_t size = std::max<size_t>(bytes, 1);
   LEAT_RETURN_IF_ERROR(
-      cuda_status(cudaMalloc(&data, size), cat(name_, ": to allocate ", bytes, " bytes")));
+      check_allocation(cudaMalloc(&data, size), cat(name_, ": to allocate ", bytes, " bytes")));
   auto buffer = std::make_unique<DeviceBuffer>(data, bytes);
   CudaQueue& copies = *queues_[static_cast<size_t>(QueueFor::copies_in)];
   copies.fill_with_zeros(data, size);
-  LEAT_RETURN_IF_ERROR(
-      cuda_status(cudaStreamSynchronize(copies.stream()), cat(name_, ": cudaStreamSynchronize")));
+  LEAT_RETURN_IF_ERROR(check_allocation(cudaStreamSynchronize(copies.stream()),
+                                        cat(name_, ": cudaStreamSynchronize")));
   return std::unique_ptr<Buffer>(std::move(buffer));
 }
 
@@ -455,8 +465,8 @@ Result<std::unique_ptr<Buffer>> CudaDevice::allocate_host(size_t bytes) {
   void* data = nullptr;
   const size_t size = std::max<size_t>(bytes, 1);
   LEAT_RETURN_IF_ERROR(
-      cuda_status(cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped),
-                  cat(name_, ": to allocate ", bytes, " pinned bytes of the host")));
+      check_allocation(cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped),
+                       cat(name_, ": to allocate ", bytes, " pinned bytes of the host")));
   std::memset(data, 0, size);
   return std::unique_ptr<Buffer>(std::make_unique<PinnedBuffer>(*this, data, bytes));
 }

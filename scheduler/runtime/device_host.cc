@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 
 namespace leat {
 
@@ -78,8 +79,10 @@ Status DeviceHost::open_slots(HostedPartition& run, const std::vector<bool>& fro
   const std::vector<PlanEdge>& edges = run.plan().edges;
   for (uint32_t e = 0; e < edges.size(); ++e) {
     // Slots of values from other peers are opened by the links to those.
-    if (edges[e].to == run.partition() && (from.empty() || from[edges[e].from]))
-      LEAT_RETURN_IF_ERROR(run.slots().open(e, edges[e].bytes, device(run.device())));
+    if (edges[e].to != run.partition() || (!from.empty() && !from[edges[e].from])) continue;
+    Device& on = device(run.device());
+    const Status opened = run.slots().open(e, edges[e].bytes, on);
+    if (!opened.ok()) return as_loss_of(on, opened);
   }
   return {};
 }
@@ -106,10 +109,11 @@ Status DeviceHost::connect(HostedPartition& run, std::vector<std::unique_ptr<Cha
   Exchange exchange;
   exchange.slots = run.slots_.get();
   for (auto& channel : run.channels_) exchange.channels.push_back(channel.get());
-  LEAT_ASSIGN_OR_RETURN(
-      run.program_,
-      Program::create(*run.plan_, run.partition_, device(run.device()),
-                      resources(job, run.device()), std::move(exchange), options.profile));
+  Device& on = device(run.device());
+  auto program = Program::create(*run.plan_, run.partition_, on, resources(job, run.device()),
+                                 std::move(exchange), options.profile);
+  if (!program.ok()) return as_loss_of(on, program.status());
+  run.program_ = std::move(*program);
   run.run_ = std::make_unique<Run>(*run.program_, executor(run).pool(), std::move(options));
   return {};
 }

@@ -91,11 +91,11 @@ class DeviceHost {
   Result<std::shared_ptr<HostedPartition>> prepare(std::shared_ptr<const Plan> plan,
                                                    uint32_t partition);
   // Opens the slots of values from the partitions in `from` (indexed by partition of the plan;
-  // empty: all). resource_exhausted if there is too little memory.
+  // empty: all). resource_exhausted if there is too little memory; unavailable as below.
   Status open_slots(HostedPartition& run, const std::vector<bool>& from = {});
   // Makes the program and the run. `channels` are by partition of the plan, null where nothing is
   // sent. The run uses the state of `job`, which is made if need be. failed_precondition if a
-  // variable of the partition is on another device of the host.
+  // variable of the partition is on another device of the host; unavailable if the device is lost.
   Status connect(HostedPartition& run, std::vector<std::unique_ptr<Channel>> channels,
                  const std::string& job, RunOptions options);
   // Hands the run to the executor. It steps when its limit rises.

@@ -88,6 +88,17 @@ TEST_CASE("a GPU that is lost in a step ends the job with its name, whatever cal
   CHECK(times_in(message, "cudaErrorDevicesUnavailable") == 1);
 }
 
+TEST_CASE("a GPU that is lost while a job allocates its memory has no memory afterwards either") {
+  const auto* const function = GENERATE("cudaMalloc", "cudaHostAlloc", "cudaStreamSynchronize");
+  INFO("lost at " << function);
+  const Status failed = failure_of([&] { fake_cuda::lose_device_at(function, 3); });
+  const std::string& message = failed.message();
+  INFO(message);
+  CHECK(failed.code() == Code::unavailable);
+  CHECK_THAT(message, Catch::Contains("gpu:0: "));
+  CHECK(times_in(message, "cudaErrorDevicesUnavailable") == 1);
+}
+
 TEST_CASE("a GPU whose memory others take before a job does is named with what the job asked for") {
   const Status failed = failure_of([] { fake_cuda::limit_memory(4096); });
   const std::string& message = failed.message();

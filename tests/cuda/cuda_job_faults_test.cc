@@ -61,9 +61,11 @@ class FaultyGpus {
 }  // namespace
 
 TEST_CASE("a job goes on to the same weights after a GPU was lost, or a call of CUDA has failed") {
+  // The last three lose the GPU while memory of a plan is allocated, of the host or of the device.
   const auto* const fault =
       GENERATE("lost 60", "cudaMemcpyAsync 40", "cudaEventRecord 60", "cudaEventQuery 5",
-               "cudaEventQuery 60", "cudaLaunchKernelExC 30", "cudaGraphLaunch 10");
+               "cudaEventQuery 60", "cudaLaunchKernelExC 30", "cudaGraphLaunch 10",
+               "lost cudaHostAlloc 1", "lost cudaMalloc 1", "lost cudaMalloc 12");
   INFO(fault);
   const TemporaryDirectory files;
   const std::string file = files / "fault";

@@ -63,6 +63,18 @@ class HeldDevice {
 
 }  // namespace
 
+TEST_CASE("the fake runtime loses its device at a call, and every later call fails") {
+  Raw raw;
+  fake_cuda::lose_device_at("cudaMalloc", 2);
+  void *first = nullptr, *second = nullptr;
+  REQUIRE(cudaMalloc(&first, Raw::kBytes) == cudaSuccess);
+  CHECK(cudaMalloc(&second, Raw::kBytes) == cudaErrorDevicesUnavailable);
+  CHECK(cudaMalloc(&second, Raw::kBytes) == cudaErrorDevicesUnavailable);
+  CHECK(cudaStreamSynchronize(raw.stream) == cudaErrorDevicesUnavailable);
+  CHECK(cudaGetLastError() == cudaErrorDevicesUnavailable);
+  (void)cudaFree(first);
+}
+
 TEST_CASE("the fake does the work of a stream in order, and of two as the seed draws") {
   const auto order_of = [](uint64_t seed, bool one_stream) {
     Raw raw(seed);

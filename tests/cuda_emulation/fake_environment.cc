@@ -3,10 +3,12 @@
 //
 //   LEAT_FAKE_CUDA_MEMORY=1048576         the memory of the device, in bytes
 //   LEAT_FAKE_CUDA_FAULT='FILE lost 300'  the device is lost at the 300th launch
+//   LEAT_FAKE_CUDA_FAULT='FILE lost cudaMalloc 3'  the device is lost at the 3rd call of a function
 //   LEAT_FAKE_CUDA_FAULT='FILE cudaEventRecord 40'  the 40th call of this function fails
 //
 // The fault is that of the first process that removes FILE, so that the next one goes on without
 // it.
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,11 +26,17 @@ void take_faults_of_environment() {
   if (!fault) return;
   std::istringstream words(fault);
   std::string file, function;
+  words >> file >> function;
+  const bool is_lost = function == "lost";
+  const bool at_launch = is_lost && std::isdigit((words >> std::ws).peek());
+  if (is_lost && !at_launch) words >> function;
   uint64_t nth = 0;
-  words >> file >> function >> nth;
+  words >> nth;
   if (std::remove(file.c_str()) != 0) return;
-  if (function == "lost")
+  if (at_launch)
     lose_device(nth);
+  else if (is_lost)
+    lose_device_at(function.c_str(), nth);
   else
     fail_call(function.c_str(), nth, cudaErrorUnknown);
 }

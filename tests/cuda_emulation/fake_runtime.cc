@@ -153,6 +153,7 @@ class Gpu {
   void fail_call(const char* function, uint64_t nth, cudaError_t error) {
     const std::lock_guard lock(mutex_);
     failing_call_ = function;
+    loses_ = false;
     calls_left_ = nth;
     call_error_ = error;
   }
@@ -160,12 +161,19 @@ class Gpu {
     const std::lock_guard lock(mutex_);
     lost_after_ = nth;
   }
+  void lose_at(const char* function, uint64_t nth) {
+    fail_call(function, nth, kLost);
+    const std::lock_guard lock(mutex_);
+    loses_ = true;
+  }
   // At the beginning of each call that may fail: the error that a test wants, or success.
   cudaError_t begin_call(std::string_view function) {
     const std::lock_guard lock(mutex_);
     if (lost_) return kLost;
     if (function != failing_call_ || --calls_left_ > 0) return cudaSuccess;
     failing_call_.clear();
+    lost_ = loses_;
+    if (lost_ && sticky_ == cudaSuccess) sticky_ = kLost;
     return call_error_;
   }
   void set_clock(const leat::Clock& clock) {
@@ -535,6 +543,7 @@ class Gpu {
   int driver_ = CUDART_VERSION, capability_ = kCapability;
   std::string failing_call_;  // a function, or none
   uint64_t calls_left_ = 0;   // until it fails
+  bool loses_ = false;        // the device is lost by it
   cudaError_t call_error_ = cudaSuccess;
   size_t limit_ = kDefaultMemory;
   uint64_t failing_launch_ = 0, refused_capture_ = 0;
@@ -564,6 +573,7 @@ void fail_call(const char* function, uint64_t nth, cudaError_t error) {
   gpu().fail_call(function, nth, error);
 }
 void lose_device(uint64_t nth) { gpu().lose(nth); }
+void lose_device_at(const char* function, uint64_t nth) { gpu().lose_at(function, nth); }
 void set_driver(int version) { gpu().set_driver(version); }
 void set_capability(int capability) { gpu().set_capability(capability); }
 void set_clock(const leat::Clock& clock) { gpu().set_clock(clock); }

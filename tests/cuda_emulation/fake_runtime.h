@@ -35,6 +35,8 @@ void fail_call(const char* function, uint64_t nth, cudaError_t error);
 // not done, nor is what was enqueued behind it, and every call returns cudaErrorDevicesUnavailable
 // until the next reset().
 void lose_device(uint64_t nth);
+// The same at the call number `nth` from now of this function of CUDA.
+void lose_device_at(const char* function, uint64_t nth);
 // The version of CUDA that the driver supports, as 12040 for 12.4: that of the headers unless it is
 // set.
 void set_driver(int version);
