@@ -47,6 +47,10 @@ struct ClusterJob::Listener {
     if (is_meant(event)) failures.link_failed(event);
     return true;
   }
+  bool operator()(const DeviceFailed& event) {
+    if (is_meant(event)) failures.device_failed(event);
+    return true;
+  }
   // The worker goes as a stuck one does, and does not get the job back if another can have it.
   bool operator()(const InputStarved& event) {
     if (!is_meant(event) || !assembly.has_place(event.worker)) return true;

@@ -186,6 +186,14 @@ struct InputStarved {
   std::string how;
   std::chrono::milliseconds waited{-1};
 };
+// A runner reports that its GPU has failed, so that its process is about to end. The event comes
+// before that of the end, which it explains.
+struct DeviceFailed {
+  std::string job;
+  uint64_t assembly = 0;
+  WorkerRef worker;
+  std::string how;  // "gpu:0: computing: cudaEventRecord: cudaErrorUnknown: ..."
+};
 // A fault of the job's chaos is due. Answered when the journal has the fault; failed_precondition
 // if it had it before.
 struct FaultAsked {
@@ -207,7 +215,7 @@ using JobEvent =
     std::variant<SubmitAsked, CancelAsked, PauseAsked, RemoveAsked, JobWeighed, WorkerJoined,
                  WorkerLost, WorkerStuck, WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
                  JobFinished, JobBroke, RunYielded, RunWaits, ProgressMade, LinkFailed,
-                 InputStarved, FaultAsked, JournalWritten, Tick>;
+                 InputStarved, DeviceFailed, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
 // The daemon performs actions in this order. After a crash it may perform one again.

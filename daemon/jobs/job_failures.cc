@@ -23,15 +23,17 @@ bool may_follow_loss(Code code) {
 }  // namespace
 
 std::string JobFailure::reason() const {
-  if (how.empty()) return text;
-  std::string reason = text;
+  const bool tells_device = device.empty() || cat(text, of_run).find(device) != std::string::npos;
+  const std::string cause = tells_device ? "" : cat(": ", device);
+  if (how.empty()) return text + cause;
+  std::string reason = text + cause;
   // Both sides may tell the same in different words. The result names the worker, says each thing
   // once, and ends with the step unless a part of it names a step already.
   if (of_run.find(how) != std::string::npos) {  // it says more of the same
     const bool names = of_run.find(culprit) != std::string::npos;
-    reason = cat(names ? "" : text.substr(0, text.size() - how.size()), of_run);
+    reason = cat(names ? "" : text.substr(0, text.size() - how.size()), of_run, cause);
   } else if (!of_run.empty()) {
-    reason = cat(text, "; ", of_run);
+    reason = cat(text, cause, "; ", of_run);
   }
   const bool tells_step = step == 0 || reason.find("step ") != std::string::npos;
   return tells_step ? reason : cat(reason, ", after step ", step);
@@ -73,6 +75,7 @@ void JobFailures::of_worker(const WorkerRef& worker, std::string subject, std::s
   failure.crash = crash;
   failure.step = runners_.run().progress().last().step;
   failure.seen = context_.now.steady;
+  if (device_ && device_->worker == worker) failure.device = device_->how;
   if (now_) {
     // The worker is the other side of an error that has come already: the wait is over.
     failure.of_run = std::move(now_->of_run);
@@ -143,6 +146,11 @@ void JobFailures::give_up(RunYield why, uint64_t step) {
 void JobFailures::link_failed(const LinkFailed& event) {
   if (!runners_.assembly().has_place(event.worker)) return;
   links_.add(event.worker.name, event.peer, event.fault, event.how, context_.now.steady);
+}
+
+// The end of the process is about to come, and is the failure.
+void JobFailures::device_failed(const DeviceFailed& event) {
+  if (runners_.assembly().has_place(event.worker) && !device_) device_ = event;
 }
 
 bool JobFailures::waits_for_more() {

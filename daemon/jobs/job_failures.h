@@ -34,6 +34,7 @@ struct JobFailure {
   std::string text;
   std::string how;                     // the part about a process or worker; may be empty
   std::string of_run;                  // the error of the run; may be empty
+  std::string device;                  // how a GPU of the culprit failed; may be empty
   std::string culprit;                 // the worker, if it is one
   int64_t at_ms = 0;                   // of Unix time
   int64_t detected_after = -1;         // as in LostAssembly
@@ -78,6 +79,7 @@ class JobFailures {
   // Ends the assembly without a failure.
   void give_up(RunYield why, uint64_t step);
   void link_failed(const LinkFailed& event);
+  void device_failed(const DeviceFailed& event);
 
   // The failure of this assembly; null if there is none.
   JobFailure* now() { return now_ ? &*now_ : nullptr; }
@@ -90,7 +92,10 @@ class JobFailures {
   // The verdict is in the journal: the assembly ends, and the next one may have to wait.
   void settle(const std::string& reason);
   // Another assembly begins, or this one did not begin: forgets the facts about its workers.
-  void renew() { links_.renew(); }
+  void renew() {
+    links_.renew();
+    device_.reset();
+  }
   void forget() { now_.reset(); }
   // The last assembly failed because of a worker that does not end by itself.
   bool last_was_stuck() const { return last_ && last_->stuck; }
@@ -110,6 +115,7 @@ class JobFailures {
   FailureBudget budget_;
   std::optional<Clock::Steady> not_before_;  // the next assembly begins
   LostLinks links_;
+  std::optional<DeviceFailed> device_;  // the first of this assembly
 };
 
 }  // namespace leat

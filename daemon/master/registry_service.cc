@@ -51,6 +51,7 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> chaos(ChaosContext context) override;
   kj::Promise<void> linkFailed(LinkFailedContext context) override;
   kj::Promise<void> inputStarved(InputStarvedContext context) override;
+  kj::Promise<void> deviceFailed(DeviceFailedContext context) override;
   kj::Promise<void> drain(DrainContext context) override;
   kj::Promise<void> saveFile(SaveFileContext context) override;
   kj::Promise<void> savedFile(SavedFileContext context) override;
@@ -253,7 +254,7 @@ kj::Promise<void> RegistryService::linkFailed(LinkFailedContext context) {
   event.peer = to_string(params.getPeer()).substr(0, kMaxRunnerText);
   event.fault = read_fault(params.getFault());
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
-  if (status.ok()) status = inside_->link_failed(connection_, std::move(event));
+  if (status.ok()) status = inside_->hand_on(connection_, std::move(event));
   answer(status, context.getResults().initOutcome());
   return kj::READY_NOW;
 }
@@ -266,7 +267,18 @@ kj::Promise<void> RegistryService::inputStarved(InputStarvedContext context) {
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
   // A number that makes no sense is cut, so that no sum of times overflows.
   event.waited = std::chrono::milliseconds(std::min<uint64_t>(params.getWaitedMs(), 3600'000));
-  if (status.ok()) status = inside_->input_starved(connection_, std::move(event));
+  if (status.ok()) status = inside_->hand_on(connection_, std::move(event));
+  answer(status, context.getResults().initOutcome());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::deviceFailed(DeviceFailedContext context) {
+  const auto params = context.getParams();
+  Status status = check_role(RpcRole::runner, "deviceFailed");
+  DeviceFailed event;
+  event.assembly = params.getAssembly();
+  event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
+  if (status.ok()) status = inside_->hand_on(connection_, std::move(event));
   answer(status, context.getResults().initOutcome());
   return kj::READY_NOW;
 }

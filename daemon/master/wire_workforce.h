@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 
 #include "daemon/master/wire_runner_table.h"
 #include "daemon/master/workforce.h"
@@ -22,6 +23,9 @@ struct WorkforceParts {
   SavedFilesOfJobs& saved;
   WorkforceOptions options;
 };
+
+// A runner's words about what keeps it from its work; job and worker are filled in.
+using RunnerTrouble = std::variant<LinkFailed, InputStarved, DeviceFailed>;
 
 // Threads: the loop's.
 class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
@@ -56,9 +60,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // The runner with that connection; null while it is on its way to another assembly.
   // failed_precondition if there is none.
   Result<RemoteHost*> runner_of(uint64_t connection);
-  // Both hand on an event of the assembly of the runner with that connection.
-  Status link_failed(uint64_t connection, LinkFailed event);
-  Status input_starved(uint64_t connection, InputStarved event);
+  // Hands on an event of the assembly of the runner with that connection.
+  Status hand_on(uint64_t connection, RunnerTrouble trouble);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                      const RunnerEnd& end);
 

@@ -17,6 +17,17 @@ namespace {
 // The calls to a runner wait this long for the reason of its end, once its connection is gone.
 constexpr std::chrono::milliseconds kExitNews{100};
 
+void log_trouble(const Logger& log, const LinkFailed& event) {
+  log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '", event.job,
+           "' failed (", name_of(event.fault), "): ", event.how);
+}
+void log_trouble(const Logger& log, const InputStarved& event) {
+  log.warning("job '", event.job, "' gets no input on '", event.worker.name, "': ", event.how);
+}
+void log_trouble(const Logger& log, const DeviceFailed& event) {
+  log.warning("job '", event.job, "' lost the GPU on '", event.worker.name, "': ", event.how);
+}
+
 }  // namespace
 
 // Runners -----------------------------------------------------------------------------------------
@@ -217,25 +228,17 @@ Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) {
   return failed_precondition("expected a runner whose assembly goes on");
 }
 
-Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
+Status Workforce::Inside::hand_on(uint64_t connection, RunnerTrouble trouble) {
   const Slot* slot = runners_.of_connection(connection);
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
-  event.job = slot->facts.job;
-  event.worker = slot->worker;
-  parts_.options.log.info("the link from '", event.worker.name, "' to '", event.peer, "' of job '",
-                          event.job, "' failed (", name_of(event.fault), "): ", event.how);
-  parts_.state.handle(std::move(event));
-  return {};
-}
-
-Status Workforce::Inside::input_starved(uint64_t connection, InputStarved event) {
-  const Slot* slot = runners_.of_connection(connection);
-  if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");
-  event.job = slot->facts.job;
-  event.worker = slot->worker;
-  parts_.options.log.warning("job '", event.job, "' gets no input on '", event.worker.name,
-                             "': ", event.how);
-  parts_.state.handle(std::move(event));
+  std::visit(
+      [&](auto& event) {
+        event.job = slot->facts.job;
+        event.worker = slot->worker;
+        log_trouble(parts_.options.log, event);
+        parts_.state.handle(std::move(event));
+      },
+      trouble);
   return {};
 }
 

@@ -346,6 +346,16 @@ void tell_master_of_trouble(JobRunner& runner, Place& place) {
   });
 }
 
+void stop_runner(JobRunner& runner, const Place& place, const Ending& ending) {
+  const std::string why = ending.why().message();
+  // The exit status alone would not tell the cause.
+  if (const auto master = place.client(); master && ending.code() == kDeviceFailed)
+    tell_of_failed_device(*master, runner.runs().assembly().number, why);
+  // Peers pass this error on to the master. A job goes on after the end of a runner, whatever asked
+  // for it, and would fail for good after `cancelled`.
+  runner.stop(unavailable(cat("the runner ends: ", why)));
+}
+
 // `guillotine` is set up when the end begins.
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
@@ -399,9 +409,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   const Status served = serve(*runner, place, ending, log);
   // It belongs to the caller, so that it also bounds the destructors of this function.
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
-  // Peers pass this error on to the master. A job goes on after the end of a runner, whatever asked
-  // for it, and would fail for good after `cancelled`.
-  runner->stop(unavailable(cat("the runner ends: ", ending.why().message())));
+  stop_runner(*runner, place, ending);
   loop->stop();   // before what is used on it goes
   saved->stop();  // before the runs that wait for it go
   faults->stop();

@@ -422,4 +422,16 @@ void tell_of_starved(RpcClient& master, const StarvedInput& starved) {
       });
 }
 
+void tell_of_failed_device(RpcClient& master, uint64_t assembly, const std::string& how) {
+  // The answer changes nothing.
+  (void)master.call<wire::Registry>(
+      "Registry.deviceFailed", kNews, [assembly, &how](wire::Registry::Client registry) {
+        auto request = registry.deviceFailedRequest();
+        request.setAssembly(assembly);
+        request.setHow(how);
+        return request.send().then(
+            [](auto&& response) { return status_of(response.getOutcome()); });
+      });
+}
+
 }  // namespace leat

@@ -26,4 +26,7 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
 // second at most.
 void tell_of_starved(RpcClient& master, const StarvedInput& starved);
 
+// Likewise, the failure of the runner's GPU, for which its process ends.
+void tell_of_failed_device(RpcClient& master, uint64_t assembly, const std::string& how);
+
 }  // namespace leat

@@ -627,6 +627,10 @@ interface Registry {
 
   savedFile @10 (path :Text) -> (outcome :Outcome(SavedFile));
   # Role runner: such a file, for leat.Restore. Deadline 120 s: the master hashes the file first.
+
+  deviceFailed @11 (assembly :UInt64, how :Text) -> (outcome :Outcome(Nothing));
+  # Role runner: its GPU has failed ("gpu:0: computing: cudaEventRecord: ..."), so that its process is
+  # about to end: exit status 6. The master gives the reason with that end.
 }
 
 enum LinkFault {

@@ -85,12 +85,15 @@ TEST_CASE("a job goes on to the same weights after a GPU was lost, or a call of 
   INFO(shown);
   CHECK_THAT(shown, Catch::Contains("\"restarts\":1"));
   CHECK_THAT(gpus.logs(), Catch::Contains("exited with status 6"));
-  // The runner's own words are in the job's log.
+  // The runner's own words are in the job's log, and tell the cause of the restart.
+  const bool is_lost = std::string(fault).starts_with("lost");
+  const auto* const error = is_lost ? "cudaErrorDevicesUnavailable" : "cudaErrorUnknown";
   const std::string log = gpus.log_of(text_of(ended.out, "id"));
   INFO(log);
-  const bool is_lost = std::string(fault).starts_with("lost");
-  CHECK_THAT(log, Catch::Contains("gpu:0: "));
-  CHECK_THAT(log, Catch::Contains(is_lost ? "cudaErrorDevicesUnavailable" : "cudaErrorUnknown"));
+  CHECK_THAT(log, Catch::Contains("gpu:0: ") && Catch::Contains(error));
+  const std::string cause = text_of(shown, "cause");
+  INFO(cause);
+  CHECK_THAT(cause, Catch::Contains("gpu:0: ") && Catch::Contains(error));
 }
 
 TEST_CASE("a job that does not fit its GPU ends before its first step, and names what it needs") {

@@ -109,6 +109,56 @@ TEST_CASE("the run's own words stand for all if they say how a runner died") {
         "w1 was lost: it was killed by signal 9; w2 awaits edge 3, step 6");
 }
 
+TEST_CASE("a job whose runner ends because of its GPU names what the GPU's driver said") {
+  TwoSides scene;
+  const std::string gpu = "gpu:0: computing: cudaEventRecord: cudaErrorUnknown: unknown error";
+  const auto device_failed = [&](const std::string& worker, uint64_t assembly = 1) {
+    scene.driver.send(DeviceFailed{scene.id, assembly, {worker, 1}, gpu});
+  };
+  const auto exited = [&] {
+    scene.driver.send(RunnerExited{scene.id, 1, {"w1", 1}, "exited with status 6"});
+  };
+  std::string reason;
+  SECTION("the run names only what it waited for") {
+    device_failed("w1");
+    CHECK(scene.driver.state(scene.id) == "RUNNING");  // the end of the process comes
+    exited();
+    scene.run_broke(unavailable(kSeen));
+    reason = cat("the runner on 'w1' exited with status 6: ", gpu, "; ", kSeen);
+  }
+  SECTION("the run says nothing") {
+    device_failed("w1");
+    exited();
+    scene.driver.tick(milliseconds(110));
+    reason = cat("the runner on 'w1' exited with status 6: ", gpu, ", after step 5");
+  }
+  SECTION("the run names the end alone") {
+    device_failed("w1");
+    scene.run_broke(unavailable("step 6: task 0 on w1: its process exited with status 6"));
+    exited();
+    reason = cat("step 6: task 0 on w1: its process exited with status 6: ", gpu);
+  }
+  SECTION("the run has the GPU's words already") {
+    device_failed("w1");
+    scene.run_broke(unavailable(cat("step 6 on w1: ", gpu)));
+    exited();
+    reason = cat("the runner on 'w1' exited with status 6; step 6 on w1: ", gpu);
+  }
+  SECTION("a GPU of another worker, or of an assembly before, is not the cause") {
+    device_failed("w2");
+    device_failed("w1", 7);
+    exited();
+    scene.run_broke(unavailable(kSeen));
+    reason = cat("the runner on 'w1' exited with status 6; ", kSeen);
+  }
+  CHECK(scene.driver.state(scene.id) == "RECOVERING");
+  CHECK(scene.driver.reason(scene.id) == reason);
+  const auto lost = scene.driver.table->find(scene.id)->history.last;
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].cause == reason);
+  CHECK(lost[0].culprit == "w1");
+}
+
 TEST_CASE("a job waits for the other side of a failure, but not for long") {
   TwoSides scene;
   std::string reason;
