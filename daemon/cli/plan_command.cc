@@ -42,7 +42,7 @@ void print_text(const Trainer& trainer, const std::vector<std::shared_ptr<const 
   const Job& job = trainer.job();
   std::cout << "Plan of " << job.name << ": " << describe_strategy(job) << ", workers "
             << job.num_workers << ", shards " << job.shards
-            << precision_clause(precision_name(job.precision)) << ", " << trainer.total_steps()
+            << precision_clause(precision_of_weights(job)) << ", " << trainer.total_steps()
             << " steps\n";
   // An asynchronous job has a plan for each worker; one with a quorum has a plan that closes a
   // step, then one for each replica; all others have one plan.

@@ -49,7 +49,7 @@ class Reporter final : public TrainObserver {
     // The weights may differ on a processor of another model, so its name goes with them.
     identity_ = {trainer.job().shards, trainer.job().seed,
                  accelerator.empty() ? cpu::cpu_model() : cat(cpu::cpu_model(), ", ", accelerator),
-                 std::string(precision_name(trainer.job().precision))};
+                 precision_of_weights(trainer.job())};
   }
 
   const RunIdentity& identity() const { return identity_; }

@@ -369,9 +369,8 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   if (ran->interrupted) return told_to_end();
   finish_copy(copier.get());
   // The job has succeeded: the log gets the facts on which the weights depend.
-  const JobResult result{
-      ran->weights_sha256,     static_cast<uint64_t>(job.shards),         job.seed, cpu,
-      job.depends_on_timing(), std::string(precision_name(job.precision))};
+  const JobResult result{ran->weights_sha256,     static_cast<uint64_t>(job.shards), job.seed, cpu,
+                         job.depends_on_timing(), precision_of_weights(job)};
   log(cat("weights sha256 ", result.weights_sha256, ", shards ", result.shards, ", seed ",
           result.seed, precision_clause(result.precision), ", ", result.cpu,
           result.depends_on_timing ? ", depends on timing" : ""));

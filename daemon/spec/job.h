@@ -186,6 +186,8 @@ struct Job {
   // The type that a step computes in: f32, f64, bf16 or f16. Variables are of master_dtype().
   DType precision = DType::f32;
   MixedPrecision mixed;
+  // A GPU may round the factors of products of float32 to TF32. CPUs do not.
+  bool tf32 = false;
 
   // The formats in which the trained model is in the run's folder at the end.
   enum class ExportFormat { onnx, safetensors, npz };
@@ -281,6 +283,9 @@ std::string describe_strategy(const Job& job);
 
 // The name of job.precision: "bfloat16".
 std::string_view precision_name(DType precision);
+// The precision that the weights of the job depend on: the same name, with "+tf32" behind it if the
+// job computes on GPUs, which may use TF32.
+std::string precision_of_weights(const Job& job);
 
 // The names of these values in a job file, for messages and summaries.
 std::string_view name_of(Job::Mode mode);

@@ -244,6 +244,7 @@ std::string print_job(const Job& job) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
   text += cat("precision: ", print_precision(job), "\n");
+  if (job.tf32) text += "matmul_precision: tf32\n";
   text += cat("on_nan: ", name_of(job.on_nan), "\n");
   if (job.audit > 0) text += cat("audit: ", shortest(job.audit), "\n");
   std::vector<std::string_view> exports;

@@ -19,6 +19,7 @@ inline constexpr auto kPrecisions =
     std::to_array<std::string_view>({"float32", "float64", "bfloat16", "float16", "bf16", "fp16"});
 inline constexpr auto kPrecisionTypes =
     std::to_array({DType::f32, DType::f64, DType::bf16, DType::f16, DType::bf16, DType::f16});
+inline constexpr auto kMatmulPrecisions = std::to_array<std::string_view>({"float32", "tf32"});
 inline constexpr auto kExports = std::to_array<std::string_view>({"onnx", "safetensors", "npz"});
 
 }  // namespace leat::job_names

@@ -54,6 +54,9 @@ void read_mixed(YamlMap& map, Job& job) {
 }  // namespace
 
 void read_precision(YamlMap& top, Job& job) {
+  size_t of_products = 0;
+  top.get_choice("matmul_precision", Need::optional, kMatmulPrecisions, of_products);
+  job.tf32 = kMatmulPrecisions[of_products] == "tf32";
   const bool steps_apart = job.asynchronous() || job.has_quorum();
   size_t index = 0;
   const bool is_map = top.is_map("precision");
@@ -82,6 +85,12 @@ std::string_view precision_name(DType precision) {
     if (kPrecisionTypes[i] == precision) return kPrecisions[i];
   }
   return "";
+}
+
+std::string precision_of_weights(const Job& job) {
+  // Products of doubles have no other precision, and neither have a CPU's.
+  const bool tf32 = job.tf32 && job.gpus_per_worker > 0 && job.precision != DType::f64;
+  return cat(precision_name(job.precision), tf32 ? "+tf32" : "");
 }
 
 }  // namespace leat

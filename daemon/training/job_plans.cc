@@ -18,6 +18,7 @@ PlanOptions JobPlans::options(const std::string& what, int64_t shards) const {
   options.workers = static_cast<int>(parts_.workers);
   options.servers = static_cast<int>(job.parameter_server.num_ps);
   options.variable_servers = servers_;
+  options.tf32 = job.tf32;
   return options;
 }
 

@@ -69,8 +69,9 @@ bool by_tiles(const KernelSetup& setup, const AttentionCall& call) {
 std::shared_ptr<AttentionProducts> products_of(const KernelSetup& setup, const AttentionCall& call,
                                                bool gradient) {
   const CublasLt* library = CublasLt::of(*setup.device);
-  return library ? AttentionProducts::make(*library, call, setup.input(0).dtype, gradient)
-                 : nullptr;
+  return library
+             ? AttentionProducts::make(*library, call, {setup.input(0).dtype, gradient, setup.tf32})
+             : nullptr;
 }
 
 Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {

@@ -25,12 +25,15 @@ void* moved(void* base, int64_t elements, DType dtype) {
 
 }  // namespace
 
-AttentionProducts::AttentionProducts(const AttentionCall& call, DType dtype, bool gradient)
-    : dtype_(dtype), gradient_(gradient), pairs_(call.queries * call.keys) {
+AttentionProducts::AttentionProducts(const AttentionCall& call, const Form& form)
+    : dtype_(form.dtype),
+      gradient_(form.gradient),
+      tf32_(form.tf32),
+      pairs_(call.queries * call.keys) {
   const int64_t heads = call.q_heads;
   const bool even = is_even(call.of_q, heads) && is_even(call.of_k, heads) &&
                     is_even(call.of_v, heads) && is_even(call.of_y, heads);
-  const auto score_bytes = static_cast<int64_t>(dtype_size(wide(dtype)));
+  const auto score_bytes = static_cast<int64_t>(dtype_size(wide(dtype_)));
   const int64_t most = kMostScores / (heads * pairs_ * score_bytes);
   // The products are the same each time, so the number divides the batch.
   for (int64_t n = even ? std::clamp<int64_t>(most, 1, call.batch) : 1; n > 0; --n) {
@@ -43,19 +46,19 @@ AttentionProducts::AttentionProducts(const AttentionCall& call, DType dtype, boo
   const auto bytes = [&](DType of) {
     return align_up(static_cast<size_t>(items_ * pairs_) * dtype_size(of), kScoreAlignment);
   };
-  weights_at_ = bytes(wide(dtype));
-  score_grads_at_ = weights_at_ + bytes(dtype);
-  weight_grads_at_ = score_grads_at_ + (gradient ? bytes(dtype) : 0);
-  products_at_ = weight_grads_at_ + (gradient ? bytes(wide(dtype)) : 0);
+  weights_at_ = bytes(wide(dtype_));
+  score_grads_at_ = weights_at_ + bytes(dtype_);
+  weight_grads_at_ = score_grads_at_ + (gradient_ ? bytes(dtype_) : 0);
+  products_at_ = weight_grads_at_ + (gradient_ ? bytes(wide(dtype_)) : 0);
 }
 
 std::shared_ptr<AttentionProducts> AttentionProducts::make(const CublasLt& library,
-                                                           const AttentionCall& call, DType dtype,
-                                                           bool gradient) {
+                                                           const AttentionCall& call,
+                                                           const Form& form) {
   if (call.q_heads != call.kv_heads || call.batch * call.q_heads * call.queries * call.keys == 0 ||
       call.head == 0 || call.v_head == 0)
     return nullptr;
-  std::shared_ptr<AttentionProducts> made(new AttentionProducts(call, dtype, gradient));
+  std::shared_ptr<AttentionProducts> made(new AttentionProducts(call, form));
   return made->make_products(library, call) ? made : nullptr;
 }
 
@@ -63,6 +66,7 @@ std::shared_ptr<LibraryProduct> AttentionProducts::product(const CublasLt& libra
                                                            ProductCall call, ProductLayout layout) {
   call.items = items_;
   layout.dtype = dtype_;
+  layout.tf32 = tf32_;
   auto made = LibraryProduct::make(library, call, layout);
   if (made) product_bytes_ = std::max(product_bytes_, made->workspace_bytes());
   return made;

@@ -13,9 +13,14 @@ namespace leat::cuda {
 // Threads: enqueue() on the thread that enqueues the device's work.
 class AttentionProducts {
  public:
+  struct Form {
+    DType dtype = DType::f32;
+    bool gradient = false;  // of Attention, or Attention itself
+    bool tf32 = false;      // products may round their factors to TF32: KernelSetup::tf32
+  };
   // Null if heads are shared, or the library refuses a product. `library` outlives it.
   static std::shared_ptr<AttentionProducts> make(const CublasLt& library, const AttentionCall& call,
-                                                 DType dtype, bool gradient);
+                                                 const Form& form);
 
   // The bytes of the device that enqueue() needs.
   size_t workspace_bytes() const { return products_at_ + product_bytes_; }
@@ -25,13 +30,13 @@ class AttentionProducts {
   cudaError_t enqueue(const AttentionCall& call, std::byte* workspace, cudaStream_t stream) const;
 
  private:
-  AttentionProducts(const AttentionCall& call, DType dtype, bool gradient);
+  AttentionProducts(const AttentionCall& call, const Form& form);
   std::shared_ptr<LibraryProduct> product(const CublasLt& library, ProductCall call,
                                           ProductLayout layout);
   bool make_products(const CublasLt& library, const AttentionCall& call);
 
   const DType dtype_;
-  const bool gradient_;
+  const bool gradient_, tf32_;
   int64_t at_a_time_ = 1;  // items of the batch; all of a batch's heads are one batch of products
   int64_t repeats_ = 1;
   int64_t items_ = 0;  // heads at a time

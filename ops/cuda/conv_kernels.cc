@@ -133,7 +133,7 @@ class Convolution {
   Convolution(const KernelSetup& setup, const ConvCall& call, const ConvWork& work)
       : call_(call), work_(work), dtype_(setup.input(0).dtype), element_(dtype_size(dtype_)) {
     const Cudnn* library = Cudnn::of(*setup.device);
-    if (library) plan_ = ConvPlan::make(library->target(), call, work.op, dtype_);
+    if (library) plan_ = ConvPlan::make(library->target(), call, work.op, {dtype_, setup.tf32});
     if (work.op == ConvOp::backward_weights)
       bias_bytes_ = align_up(bias_grad_workspace(call, dtype_), kWorkspacePart);
     // The graph's weights are plain: cuDNN gets a copy whose channels come last.

@@ -86,8 +86,11 @@ std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
 // is asked for Y' = op(B)' op(A)'.
 bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layout) {
   const CublasLtFunctions& f = library_.functions();
-  if (!cublas_ok(f.create_desc(&desc_, in_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                               in_double_ ? CUDA_R_64F : CUDA_R_32F)))
+  const cublasComputeType_t compute = in_double_ ? CUBLAS_COMPUTE_64F
+                                      : layout.tf32 && layout.dtype == DType::f32
+                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                          : CUBLAS_COMPUTE_32F;
+  if (!cublas_ok(f.create_desc(&desc_, compute, in_double_ ? CUDA_R_64F : CUDA_R_32F)))
     return false;
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     return cublas_ok(f.set_desc(desc_, attribute, &value, sizeof value));

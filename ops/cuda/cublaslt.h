@@ -65,11 +65,13 @@ struct ProductLayout {
   DType y_dtype = DType::f32;                        // of Y and C
   int64_t a_stride = 0, b_stride = 0, y_stride = 0;  // from one item to the next
   int64_t ldy = 0;                                   // from one row of Y to the next
+  bool tf32 = false;                                 // A and B of f32 may be rounded to TF32
 };
 
 // A product that the library has agreed to compute. The algorithm is the library's first choice for
 // the shapes, never one that was found by timing; those that add up parts with atomics are left
-// out. f32 is computed in f32, not in TF32; f16 and bf16 add up in f32.
+// out. f32 is computed in f32, and in TF32 only where the layout allows it; f16, bf16 and TF32 add
+// up in f32.
 //
 // Threads: enqueue() on the thread that enqueues the device's work.
 class LibraryProduct {

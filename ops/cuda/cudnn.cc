@@ -172,7 +172,8 @@ std::string Cudnn::version() const {
 }
 
 std::shared_ptr<ConvPlan> ConvPlan::make(const CudnnTarget& target, const ConvCall& call, ConvOp op,
-                                         DType dtype) {
+                                         const Elements& elements) {
+  const DType dtype = elements.dtype;
   const WindowShape& window = call.window;
   if (call.images * call.inputs * call.outputs * window.input_area() * window.output_area() == 0)
     return nullptr;
@@ -208,11 +209,11 @@ std::shared_ptr<ConvPlan> ConvPlan::make(const CudnnTarget& target, const ConvCa
     operation.set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
   }
   std::shared_ptr<ConvPlan> plan(new ConvPlan(target));
-  return operation.finalize() && plan->choose(operation, dtype) ? plan : nullptr;
+  return operation.finalize() && plan->choose(operation, elements) ? plan : nullptr;
 }
 
 // Takes the first engine of the heuristics that accept() has no objection to.
-bool ConvPlan::choose(const CudnnDescriptor& operation, DType dtype) {
+bool ConvPlan::choose(const CudnnDescriptor& operation, const Elements& elements) {
   const CudnnFunctions& f = *target_.functions;
   CudnnDescriptor graph(f, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target_.handle)
@@ -241,13 +242,33 @@ bool ConvPlan::choose(const CudnnDescriptor& operation, DType dtype) {
                         CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, into.data())))
       continue;
     for (int64_t i = 0; i < count; ++i) {
-      if (accept(configs[static_cast<size_t>(i)], dtype)) return true;
+      if (accept(configs[static_cast<size_t>(i)], elements)) return true;
     }
   }
   return false;
 }
 
-bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
+namespace {
+
+// Whether an engine with this property computes what the elements may be computed in.
+bool allows(cudnnBackendNumericalNote_t note, const ConvPlan::Elements& elements) {
+  const bool is_half = elements.dtype == DType::f16 || elements.dtype == DType::bf16;
+  const bool in_tf32 = elements.tf32 && elements.dtype == DType::f32;
+  switch (note) {
+    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+      return true;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+      return is_half || in_tf32;
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+      return in_tf32;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool ConvPlan::accept(const CudnnDescriptor& config, const Elements& elements) {
   const CudnnFunctions& f = *target_.functions;
   const CudnnDescriptor engine(f, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t into = engine.get();
@@ -259,17 +280,8 @@ bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
   if (!cudnn_ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                       CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)))
     return false;
-  const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
   for (int64_t i = 0; i < count; ++i) {
-    switch (notes[i]) {
-      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
-        break;
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        if (!is_half) return false;
-        break;
-      default:
-        return false;
-    }
+    if (!allows(notes[i], elements)) return false;
   }
   cudnnBackendBehaviorNote_t behaviors[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
   if (!cudnn_ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,

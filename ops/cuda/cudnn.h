@@ -96,15 +96,19 @@ enum class ConvOp : uint8_t { forward, backward_data, backward_weights };
 
 // A convolution, without bias and activation, that the library has agreed to compute. The engine is
 // the first of its heuristics' that gives equal bits each time, and neither rounds operands (f32
-// stays f32, not TF32), nor adds up in less than f32, nor goes by way of a transform (FFT,
-// Winograd), nor compiles at run time.
+// stays f32, unless TF32 is allowed), nor adds up in less than f32, nor goes by way of a transform
+// (FFT, Winograd), nor compiles at run time.
 //
 // Threads: enqueue() on the thread that enqueues the device's work.
 class ConvPlan {
  public:
+  struct Elements {
+    DType dtype = DType::f32;
+    bool tf32 = false;  // those of f32 may be rounded to TF32: KernelSetup::tf32
+  };
   // Null if no engine fits. The functions, handle and device of `target` outlive the plan.
   static std::shared_ptr<ConvPlan> make(const CudnnTarget& target, const ConvCall& call, ConvOp op,
-                                        DType dtype);
+                                        const Elements& elements);
 
   // The bytes of the device that enqueue() needs.
   size_t workspace_bytes() const { return workspace_bytes_; }
@@ -114,8 +118,8 @@ class ConvPlan {
 
  private:
   explicit ConvPlan(const CudnnTarget& target) : target_(target) {}
-  bool choose(const CudnnDescriptor& operation, DType dtype);
-  bool accept(const CudnnDescriptor& config, DType dtype);
+  bool choose(const CudnnDescriptor& operation, const Elements& elements);
+  bool accept(const CudnnDescriptor& config, const Elements& elements);
 
   const CudnnTarget target_;
   std::unique_ptr<CudnnDescriptor> plan_;

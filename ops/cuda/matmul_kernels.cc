@@ -28,7 +28,8 @@ std::shared_ptr<LibraryProduct> library_product(const KernelSetup& setup, const 
   const auto a = stride_of(product.a_offsets), b = stride_of(product.b_offsets);
   if (!library || !a || !b) return nullptr;
   const DType dtype = setup.input(0).dtype;
-  return LibraryProduct::make(*library, call, {dtype, dtype, *a, *b, call.m * call.n, call.n});
+  return LibraryProduct::make(*library, call,
+                              {dtype, dtype, *a, *b, call.m * call.n, call.n, setup.tf32});
 }
 
 template <DescribeProduct describe>

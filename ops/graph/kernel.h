@@ -194,6 +194,8 @@ struct KernelSetup {
   // The rows of dimension 0 in one tile of the row phase, set by the chain that this kernel is part
   // of: tiles(row_phase()) must then be ceil(rows / tile_rows). 0: the kernel chooses.
   int64_t tile_rows = 0;
+  // Products of float32 may round their factors to TF32, if the device has it: Partition::tf32.
+  bool tf32 = false;
   Device* device = nullptr;
   // For kernels of resources and readers; may be null in tests.
   class JobResources* resources = nullptr;

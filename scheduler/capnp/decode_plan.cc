@@ -163,6 +163,7 @@ class Decoder {
       part.constants.push_back(std::move(made));
     }
     LEAT_ASSIGN_OR_RETURN(part.feeds, ids("feeds", in.getFeeds()));
+    part.tf32 = in.getTf32();
     return {};
   }
 

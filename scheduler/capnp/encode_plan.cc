@@ -105,6 +105,7 @@ class Encoder {
     }
     wire::Body::Builder body = out.initBody();
     body.setArenaBytes(part.arena_bytes);
+    body.setTf32(part.tf32);
     auto values = body.initValues(static_cast<unsigned>(part.values.size()));
     for (unsigned v = 0; v < values.size(); ++v)
       LEAT_RETURN_IF_ERROR(put_value(part.values[v], values[v]));

@@ -52,6 +52,7 @@ struct Body {
   resources @3 :List(Resource);
   constants @4 :List(Graph.Tensor);
   feeds @5 :List(UInt32);           # by feed of the plan: value + 1, 0: not used here
+  tf32 @6 :Bool;                    # products of float32 may round their factors to TF32
 }
 
 # A value that is computed, moved or known: an address in one device's memory.

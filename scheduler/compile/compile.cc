@@ -107,6 +107,7 @@ Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& req
     for (uint32_t fetch : part.fetch_index) plan.fetches[fetch].partition = i;
     auto made = plan_part(std::move(part), find_device(request.devices, parts.devices()[i]));
     if (!made.ok()) return made.status().while_doing(cat("planning for ", parts.devices()[i]));
+    made->tf32 = request.tf32;
     plan.partitions.push_back(std::move(*made));
     plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
   }

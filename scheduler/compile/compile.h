@@ -24,6 +24,7 @@ struct CompileOptions : DivisionOptions {
   // A step whose numbers are not finite writes nothing: see guard_writes(). The plan has one fetch
   // more.
   bool skips_not_finite = false;
+  bool tf32 = false;  // Partition::tf32 of all partitions
 };
 
 struct CompileRequest : CompileOptions {

@@ -159,7 +159,8 @@ std::string Plan::text() const {
       out << "partition " << p << " " << part.device << " elsewhere\n";
       continue;
     }
-    out << "partition " << p << " " << part.device << " arena " << part.arena_bytes << " B\n";
+    out << "partition " << p << " " << part.device << " arena " << part.arena_bytes << " B"
+        << (part.tf32 ? ", tf32" : "") << "\n";
     for (size_t i = 0; i < part.resources.size(); ++i) {
       out << "  resource " << i << " " << part.resources[i].op->full_name()
           << attrs_text(part.resources[i].attrs) << "\n";

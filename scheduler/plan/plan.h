@@ -103,6 +103,9 @@ struct Partition {
   std::vector<Tensor> constants;
   std::vector<uint32_t> feeds;  // values, by feed of the plan; kNone if it is not used here
   uint64_t arena_bytes = 0;
+  // A device that has TF32 may round the factors of products of float32 to it, to 10 bits behind
+  // the point, and still adds up in float32. Others, CPUs among them, compute as without it.
+  bool tf32 = false;
 
   // The value itself, or the value whose bytes it shares.
   uint32_t root(uint32_t value) const {

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   setup.types = partition.types_of(instruction, attrs);
   setup.node = &node;
   setup.tile_rows = instruction.tile_rows;
+  setup.tf32 = partition.tf32;
   setup.device = device;
   setup.resources = resources;
   setup.subject = subject_of(instruction);

@@ -20,10 +20,11 @@ mlp (float[N,1,8,8] image) => (float[N,4] logits) {
 
 // Runs `leat train` on the job that a training in this process has written.
 Finished train(const SmallJob& small, const std::string& run, const std::string& output,
-               const std::string& plugins) {
-  return run_program(leat_binary(), small.path(),
-                     {"train", run + "/job.yaml", "--gpu", "--output", output, "--json"},
-                     {"LEAT_PLUGINS=" + plugins});
+               const std::string& plugins, const std::string& set = "matmul_precision=float32") {
+  return run_program(
+      leat_binary(), small.path(),
+      {"train", run + "/job.yaml", "--gpu", "--output", output, "--json", "--set", set},
+      {"LEAT_PLUGINS=" + plugins});
 }
 
 // The text of a key of the last event that has it.
@@ -79,6 +80,35 @@ TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of lea
   CHECK(value_of(leat({"show", value_of(ended, "id")}), "source") == "memory");
   const Finished nodes = run_leat(small.path(), {"nodes", "--master", dev.ready().listen});
   CHECK_THAT(nodes.out, Catch::Contains("gpu:0 (Emulated GPU, "));
+  CHECK(dev.stop() == 0);
+}
+
+TEST_CASE("a job that allows TF32 says so beside its weights, which are those of daemons, too") {
+  const SmallJob small(kModel);
+  Silent watch;
+  small.train(small.job({"num_workers=2"}), "cpu", watch);
+  const std::string tf32 = "matmul_precision=tf32";
+  const Finished in_float32 = train(small, "cpu", "float32", LEAT_EMULATED_PLUGINS);
+  const Finished in_tf32 = train(small, "cpu", "tf32", LEAT_EMULATED_PLUGINS, tf32);
+  INFO(in_tf32.err);
+  REQUIRE(in_tf32.exit_code == 0);
+  const std::string weights = value_of(in_tf32.out, "weights_sha256");
+  CHECK(weights != value_of(in_float32.out, "weights_sha256"));
+  CHECK(value_of(in_float32.out, "precision") == "float32");
+  CHECK(value_of(in_tf32.out, "precision") == "float32+tf32");
+  LeatdProcess dev({"dev", "--listen", "127.0.0.1:0", "--http", "off"},
+                   {cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS)});
+  const auto leat = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--master", dev.ready().listen});
+    const Finished done = run_leat(small.path(), arguments);
+    INFO(done.out << done.err << dev.log());
+    REQUIRE(done.exit_code == 0);
+    return done.out;
+  };
+  const std::string ended = leat({"submit", "cpu/job.yaml", "--wait", "--json", "--set",
+                                  "resources_per_worker={gpu: 1}", "--set", tf32});
+  CHECK(value_of(ended, "weights_sha256") == weights);
+  CHECK_THAT(leat({"show", value_of(ended, "id")}), Catch::Contains("precision float32+tf32"));
   CHECK(dev.stop() == 0);
 }
 

@@ -77,19 +77,29 @@ TEST_CASE("cuDNN has an engine for each convolution of the shipped models on an 
                      static_cast<int64_t>(text.size()), text.data()));
   REQUIRE(device.finalize());
   const CudnnTarget target{&*loaded, nullptr, device.get()};
+  bool differs = false;  // an engine for TF32 from that for float32
   for (const Layer& layer : kLayers) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_weights}) {
         INFO(layer.model << " " << dtype_name(dtype) << " " << static_cast<int>(op));
         ConvCall call = call_of(layer);
-        CHECK(ConvPlan::make(target, call, op, dtype) != nullptr);
-        if (dtype == DType::f32) continue;
+        const auto plan = ConvPlan::make(target, call, op, {dtype, false});
+        CHECK(plan != nullptr);
+        if (dtype == DType::f32) {
+          INFO("in TF32");
+          const auto in_tf32 = ConvPlan::make(target, call, op, {dtype, true});
+          CHECK(in_tf32 != nullptr);
+          differs =
+              differs || (plan && in_tf32 && plan->workspace_bytes() != in_tf32->workspace_bytes());
+          continue;
+        }
         call.channels_last = true;
         INFO("with the channels last");
-        CHECK(ConvPlan::make(target, call, op, dtype) != nullptr);
+        CHECK(ConvPlan::make(target, call, op, {dtype, false}) != nullptr);
       }
     }
   }
+  CHECK(differs);
 }
 
 }  // namespace leat

@@ -329,10 +329,41 @@ TEST_CASE("the fake cuBLASLt computes doubles and halves, and refuses mixtures")
   };
   TryProduct narrows(CUDA_R_32F, CUDA_R_16F);
   CHECK(chosen(narrows) == CUBLAS_STATUS_NOT_SUPPORTED);
-  TryProduct tf32(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32);
+  TryProduct tf32(CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F_FAST_TF32);
   CHECK(chosen(tf32) == CUBLAS_STATUS_NOT_SUPPORTED);
+  TryProduct as_bf16(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_16BF);
+  CHECK(chosen(as_bf16) == CUBLAS_STATUS_NOT_SUPPORTED);
   TryProduct scaled(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_64F);
   CHECK(chosen(scaled) == CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+TEST_CASE("the fake cuBLASLt rounds factors to 10 bits for TF32, and adds up more") {
+  // 1 + 2^-10 is a number of TF32, 1 + 2^-11 is halfway to it, and less is rounded to 1.
+  const float ulp = 0x1p-10f;
+  const Floats factors = {1 + ulp, 1 + ulp / 2, 1 + ulp / 4, -1 - ulp / 2, 3e38f, 0};
+  const auto sums = [&](cublasComputeType_t compute) {
+    TryProduct product(CUDA_R_32F, CUDA_R_32F, compute);
+    product.shapes(1, 1, 1, 6, 1, 6);
+    product.give_a(Floats{1});
+    product.give_b(factors);
+    REQUIRE(product.choose() == CUBLAS_STATUS_SUCCESS);
+    REQUIRE(product.compute(1.0f, 0.0f) == CUBLAS_STATUS_SUCCESS);
+    return product.take(6);
+  };
+  CHECK(sums(CUBLAS_COMPUTE_32F) == factors);
+  const Floats rounded = sums(CUBLAS_COMPUTE_32F_FAST_TF32);
+  CHECK(Floats(rounded.begin(), rounded.begin() + 4) == Floats{1 + ulp, 1 + ulp, 1, -1 - ulp});
+  CHECK(rounded[4] != 3e38f);
+  CHECK(std::abs(rounded[4] / 3e38f - 1) < ulp);
+  CHECK(rounded[5] == 0);
+  // A product of two such numbers has more bits, which the sum keeps.
+  TryProduct product(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32);
+  product.shapes(1, 1, 1, 1, 1, 1);
+  product.give_a(Floats{1 + ulp});
+  product.give_b(Floats{1 + ulp});
+  REQUIRE(product.choose() == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(product.compute(1.0f, 0.0f) == CUBLAS_STATUS_SUCCESS);
+  CHECK(product.take(1)[0] == 1 + 2 * ulp + ulp * ulp);
 }
 
 TEST_CASE("the fake cuBLASLt refuses an algorithm that adds up with atomics") {

@@ -5,6 +5,8 @@
 #include <cuda_fp16.h>
 
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -113,6 +115,14 @@ double element(const void* data, cudaDataType_t type, int64_t i) {
       return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
   }
 }
+// The nearest number of 10 bits behind the point, of two the one further from zero. Infinities and
+// NaNs stay.
+double as_tf32(double value) {
+  const auto single = static_cast<float>(value);
+  if (!std::isfinite(single)) return value;
+  const auto bits = std::bit_cast<uint32_t>(single);
+  return std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu);
+}
 void set_element(void* data, cudaDataType_t type, int64_t i, double value) {
   switch (type) {
     case CUDA_R_32F:
@@ -161,6 +171,10 @@ struct Call {
   bool clips() const {
     return epilogue() == CUBLASLT_EPILOGUE_RELU || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
   }
+  bool in_tf32() const { return description.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
+  double factor(const void* data, cudaDataType_t type, int64_t i) const {
+    return in_tf32() ? as_tf32(element(data, type, i)) : element(data, type, i);
+  }
   const void* bias() const {
     return description.attributes.get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
   }
@@ -182,9 +196,10 @@ struct Call {
         d.items() != a.items())
       return CUBLAS_STATUS_INVALID_VALUE;
     const bool in_double = a.type == CUDA_R_64F;
+    const cublasComputeType_t usual = in_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     const bool widens = a.type != CUDA_R_64F && d.type == CUDA_R_32F;  // of half precision
     if (a.type != b.type || c.type != d.type || (a.type != d.type && !widens) ||
-        description.compute != (in_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) ||
+        (description.compute != usual && !(in_tf32() && a.type == CUDA_R_32F)) ||
         description.scale != (in_double ? CUDA_R_64F : CUDA_R_32F))
       return CUBLAS_STATUS_NOT_SUPPORTED;
     return in_double && epilogue() != CUBLASLT_EPILOGUE_DEFAULT ? CUBLAS_STATUS_NOT_SUPPORTED
@@ -201,10 +216,10 @@ struct Call {
         for (int64_t i = 0; i < rows; ++i) {
           double sum = 0;
           for (int64_t l = 0; l < depth; ++l) {
-            sum += element(at_a, a.type,
-                           item * a.stride() + (transposes_a() ? l + i * a.ld : i + l * a.ld)) *
-                   element(at_b, b.type,
-                           item * b.stride() + (transposes_b() ? j + l * b.ld : l + j * b.ld));
+            sum += factor(at_a, a.type,
+                          item * a.stride() + (transposes_a() ? l + i * a.ld : i + l * a.ld)) *
+                   factor(at_b, b.type,
+                          item * b.stride() + (transposes_b() ? j + l * b.ld : l + j * b.ld));
           }
           sum *= alpha;
           if (beta != 0) sum += beta * element(at_c, c.type, item * c.stride() + i + j * c.ld);

@@ -439,6 +439,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {19, "checkpoint: {every_hours: 5}",
        "19:14: checkpoint.every_hours: unknown key; the keys here are every_steps, every_minutes, "
        "keep, path, copy_to, best"},
+      {19, "matmul_precision: bf16",
+       "19:19: matmul_precision: expected one of float32, tf32, received the string 'bf16'"},
       {19, "precision: bf17",
        "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
        "received "
@@ -609,6 +611,26 @@ TEST_CASE("a precision has a short and a long name, and float16 scales its loss"
   CHECK(with("{compute: bf16, float32: [A], bfloat16: ['b.*']}").mixed ==
         Job::MixedPrecision{{"A"}, {"b.*"}, {}});
   CHECK_THAT(print_job(with("bf16")), Catch::Contains("\nprecision: {compute: bfloat16}\n"));
+}
+
+TEST_CASE("TF32 is a part of what weights depend on if a GPU may use it") {
+  const auto with = [](std::vector<std::string> set) {
+    const auto job =
+        parse_job(kGoodJob, kJobPath, {.set = std::move(set), .num_workers = {}, .seed = {}});
+    REQUIRE(job.status().message() == "");
+    return *job;
+  };
+  const std::string tf32 = "matmul_precision=tf32", gpu = "resources_per_worker={gpu: 1}";
+  CHECK(with({"matmul_precision=float32"}) == with({}));
+  CHECK_FALSE(with({}).tf32);
+  const Job job = with({tf32, gpu});
+  CHECK(job.tf32);
+  CHECK(*parse_job(print_job(job), kJobPath) == job);
+  CHECK(precision_of_weights(job) == "float32+tf32");
+  CHECK(precision_of_weights(with({tf32, gpu, "precision=bf16"})) == "bfloat16+tf32");
+  CHECK(precision_of_weights(with({tf32, gpu, "precision=float64"})) == "float64");
+  CHECK(precision_of_weights(with({tf32})) == "float32");
+  CHECK(precision_of_weights(with({gpu})) == "float32");
 }
 
 TEST_CASE("a job file says on how many GPUs each worker computes") {

@@ -229,6 +229,16 @@ TEST_CASE("the bytes of a plan stay the same from version to version") {
   CHECK(must(plan_hash(other)) != must(plan_hash(plan)));
 }
 
+TEST_CASE("a partition that may use TF32 is another one, and comes back so") {
+  const Plan plan = plan_with_constant(4);
+  Plan other = plan;
+  other.partitions[0].tf32 = true;
+  CHECK(other.text() != plan.text());
+  CHECK(must(plan_hash(other)) != must(plan_hash(plan)));
+  check_round_trip(other);
+  CHECK(must(decode_plan(must(encode_plan(other)), ops())).partitions[0].tf32);
+}
+
 TEST_CASE("content that a plan cannot hold is refused when it is written") {
   Plan plan = plan_with_constant(4);
   plan.partitions[0].instructions[0].attrs["body"] = std::make_shared<Graph>(ops());
