@@ -181,8 +181,8 @@ class Exporter {
     least = std::max(least, opset);
   }
 
-  // Adds a node whose inputs and outputs are those of `node`. Where ONNX's op lacks a narrow type,
-  // it moves floats, which hold all numbers of that type.
+  // Adds a node whose inputs and outputs are those of `node`. It moves floats in place of a narrow
+  // type that ONNX's op lacks: they hold all numbers of that type.
   void put_in_types(const Node& node, DraftNode made) {
     int64_t least = 1;
     const auto lacks = [&](ValueId value) {
