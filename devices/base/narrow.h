@@ -154,8 +154,8 @@ LEAT_INLINE uint8_t float_code(const NarrowFormat& format, double value, const N
   if (size < power_of_two((format.largest >> format.mantissa_bits) - format.bias + 2)) {
     const int exponent = static_cast<int>(size_bits >> 52) - 1023;
     const int shared = exponent < 1 - format.bias ? 1 - format.bias : exponent;
-    // The addition of 2^52 rounds to an integer. Where it reaches the next power, the sum below
-    // carries into the exponent.
+    // The addition of 2^52 rounds to an integer. If that is the next power, the sum below carries
+    // into the exponent.
     const double whole = size * power_of_two(format.mantissa_bits - shared) + 0x1p52;
     const int steps = static_cast<int>(whole - 0x1p52);
     code = ((shared + format.bias - 1) << format.mantissa_bits) + steps;
