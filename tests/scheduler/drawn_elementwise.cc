@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/definitions/quantize.h"
 #include "tests/scheduler/drawn_ops.h"
 
 namespace leat {
@@ -298,7 +299,8 @@ void draw_cast(Drawer& draw, DrawnOp& op) {
 // Scales are powers of two, so that no quotient is rounded.
 void draw_quantized(Drawer& draw, DrawnOp& op) {
   const bool back = op.op == "DequantizeLinear";
-  const DType narrow = draw.once_in(2) ? DType::i8 : DType::u8;
+  constexpr DType kTypes[] = {DType::i8, DType::u8, DType::i16, DType::u16, DType::i4, DType::u4};
+  const DType narrow = kTypes[draw.from(0, 5)];
   Shape shape = draw.shape(1, 4);
   const bool by_axis = draw.once_in(2);
   const int64_t axis = draw.axis(shape.rank());
@@ -306,22 +308,24 @@ void draw_quantized(Drawer& draw, DrawnOp& op) {
   Tensor scale(DType::f32, by_axis ? of : Shape());
   for (int64_t i = 0; i < scale.elements(); ++i)
     scale.set(i, std::ldexp(1.0, static_cast<int>(draw.from(-4, 1))));
-  op.add(draw.tensor(back ? narrow : DType::f32, shape, -4, 4));
+  const QuantizedRange range = quantized_range(narrow);
+  const double least = std::max(range.least, -4.0);
+  op.add(draw.tensor(back ? narrow : DType::f32, shape, back ? least : -4, 4));
   op.add(scale);
-  op.add(draw.tensor(narrow, scale.shape(), -3, 3));
+  op.add(draw.tensor(narrow, scale.shape(), std::max(least, -3.0), 3));
   if (by_axis) op.attrs["axis"] = axis;
   op.result = back ? DType::f32 : narrow;
   Shape spread;  // of the scale, for all axes
   for (int i = 0; i < shape.rank(); ++i)
     spread.push_back(by_axis && i == positive(axis, shape.rank()) ? shape[i] : 1);
-  const double low = narrow == DType::i8 ? -128 : 0, high = narrow == DType::i8 ? 127 : 255;
   op.returns([=](const std::vector<Tensor>& in) {
     const Tensor scales = in[1].reshaped(spread), zeros = in[2].reshaped(spread);
     return PlainOutput{
         elements(shape,
                  [&](const Sizes& i) {
                    const double x = at(in[0], i), s = at(scales, i), z = at(zeros, i);
-                   return back ? (x - z) * s : std::clamp(std::nearbyint(x / s) + z, low, high);
+                   return back ? (x - z) * s
+                               : std::clamp(std::nearbyint(x / s) + z, range.least, range.most);
                  }),
         {}};
   });
