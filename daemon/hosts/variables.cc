@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 #include "scheduler/graph/train_graph.h"
 
 namespace leat {
@@ -32,7 +33,8 @@ bool is_optional(const std::string& name) {
 Status await_copies(const JobTables& tables, QueueFor direction) {
   const auto deadline = std::chrono::steady_clock::now() + kCopyDeadline;
   for (JobResources* table : tables)
-    LEAT_RETURN_IF_ERROR(table->device().queue(direction).settle(deadline));
+    LEAT_RETURN_IF_ERROR(
+        as_loss_of(table->device(), table->device().queue(direction).settle(deadline)));
   return {};
 }
 

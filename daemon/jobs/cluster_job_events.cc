@@ -139,7 +139,9 @@ struct ClusterJob::Listener {
             std::optional<std::chrono::milliseconds> detected_after) {
     // The loss of a spare worker is no failure. After a failure every loss goes to of_worker(),
     // which decides whether it is the cause.
-    if (failures.now() == nullptr && runners.run().goes_on_without(worker, subject + end.how)) {
+    const std::string device = failures.device_error_of(worker);
+    const std::string lost = cat(subject, end.how, device.empty() ? "" : ": ", device);
+    if (failures.now() == nullptr && runners.run().goes_on_without(worker, lost)) {
       job.touch();
     } else {
       failures.of_worker(worker, subject, end.how, end.crashed, detected_after);

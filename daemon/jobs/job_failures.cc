@@ -75,7 +75,7 @@ void JobFailures::of_worker(const WorkerRef& worker, std::string subject, std::s
   failure.crash = crash;
   failure.step = runners_.run().progress().last().step;
   failure.seen = context_.now.steady;
-  if (device_ && device_->worker == worker) failure.device = device_->how;
+  failure.device = device_error_of(worker);
   if (now_) {
     // The worker is the other side of an error that has come already: the wait is over.
     failure.of_run = std::move(now_->of_run);
@@ -150,7 +150,12 @@ void JobFailures::link_failed(const LinkFailed& event) {
 
 // The end of the process is about to come, and is the failure.
 void JobFailures::device_failed(const DeviceFailed& event) {
-  if (runners_.assembly().has_place(event.worker) && !device_) device_ = event;
+  if (runners_.assembly().has_place(event.worker)) devices_.emplace(event.worker.name, event);
+}
+
+std::string JobFailures::device_error_of(const WorkerRef& worker) const {
+  const auto found = devices_.find(worker.name);
+  return found != devices_.end() && found->second.worker == worker ? found->second.how : "";
 }
 
 bool JobFailures::waits_for_more() {

@@ -19,6 +19,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,6 +82,8 @@ class JobFailures {
   void give_up(RunYield why, uint64_t step);
   void link_failed(const LinkFailed& event);
   void device_failed(const DeviceFailed& event);
+  // How a GPU of this worker failed in this assembly, in its runner's words; "" if none did.
+  std::string device_error_of(const WorkerRef& worker) const;
 
   // The failure of this assembly; null if there is none.
   JobFailure* now() { return now_ ? &*now_ : nullptr; }
@@ -94,7 +98,7 @@ class JobFailures {
   // Another assembly begins, or this one did not begin: forgets the facts about its workers.
   void renew() {
     links_.renew();
-    device_.reset();
+    devices_.clear();
   }
   void forget() { now_.reset(); }
   // The last assembly failed because of a worker that does not end by itself.
@@ -115,7 +119,8 @@ class JobFailures {
   FailureBudget budget_;
   std::optional<Clock::Steady> not_before_;  // the next assembly begins
   LostLinks links_;
-  std::optional<DeviceFailed> device_;  // the first of this assembly
+  // Of this assembly, by worker: the first report of each.
+  std::map<std::string, DeviceFailed, std::less<>> devices_;
 };
 
 }  // namespace leat

@@ -439,11 +439,19 @@ CudaDevice::~CudaDevice() {
 
 Status CudaDevice::check_allocation(cudaError_t error, std::string_view subject) {
   const Status status = cuda_status(error, subject);
-  // More memory may be there later, and an allocation within a recording only spoils that. Every
-  // other error stays.
-  const bool passes = error == cudaSuccess || error == cudaErrorMemoryAllocation ||
-                      error == cudaErrorStreamCaptureUnsupported;
-  if (!passes) fail(status);
+  // More memory may be there later, an allocation within a recording only spoils that, and a call
+  // that is refused leaves the GPU as it was. Every other error stays.
+  switch (error) {
+    case cudaSuccess:
+    case cudaErrorMemoryAllocation:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorInvalidValue:
+    case cudaErrorNotSupported:
+    case cudaErrorOperatingSystem:
+      break;
+    default:
+      fail(status);
+  }
   return status;
 }
 

@@ -259,8 +259,7 @@ bool allows(cudnnBackendNumericalNote_t note, const ConvPlan::Elements& elements
       return true;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
       return is_half || in_tf32;
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-      return in_tf32;
+    // CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS is no TF32: inputs of 16 bits have another range.
     default:
       return false;
   }

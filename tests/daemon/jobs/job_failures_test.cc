@@ -144,6 +144,13 @@ TEST_CASE("a job whose runner ends because of its GPU names what the GPU's drive
     exited();
     reason = cat("the runner on 'w1' exited with status 6; step 6 on w1: ", gpu);
   }
+  SECTION("the GPU of another worker failed, too, and was told of before") {
+    device_failed("w2");
+    device_failed("w1");
+    exited();
+    scene.run_broke(unavailable(kSeen));
+    reason = cat("the runner on 'w1' exited with status 6: ", gpu, "; ", kSeen);
+  }
   SECTION("a GPU of another worker, or of an assembly before, is not the cause") {
     device_failed("w2");
     device_failed("w1", 7);
