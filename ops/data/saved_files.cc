@@ -89,12 +89,14 @@ std::string saved_path_of(std::string path, uint64_t steps) {
 
 Status check_saved_path(std::string_view path) {
   const fs::path relative(path);
-  // Files that are being written have names that end in .tmp.
-  const bool named =
-      relative.has_filename() && relative.filename() != "." && !path.ends_with(".tmp");
-  if (named && path.find('\0') == path.npos && !leaves_root(relative)) return {};
+  const bool named = relative.has_filename() && relative.filename() != ".";
+  // Files and folders that are being written have names that end in .tmp.
+  const bool temporary = std::any_of(relative.begin(), relative.end(), [](const fs::path& part) {
+    return part.string().ends_with(".tmp");
+  });
+  if (named && !temporary && path.find('\0') == path.npos && !leaves_root(relative)) return {};
   return invalid_argument(cat("path: expected that of a file below the job's folder, without '..' ",
-                              "or '.tmp' at its end, received '", path, "'"));
+                              "and names that end in '.tmp', received '", path, "'"));
 }
 
 Result<std::string> locate_saved(const std::string& folder, const std::string& path) {
@@ -104,7 +106,7 @@ Result<std::string> locate_saved(const std::string& folder, const std::string& p
   const fs::path real = error ? fs::path() : fs::weakly_canonical(root / path, error);
   if (error) return failed_precondition(cat("'", folder, "/", path, "': ", error.message()));
   if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end())
-    return real.string();
+    return cat(folder, "/", real.lexically_relative(root).string());
   return invalid_argument(cat("path: expected that of a file below '", folder, "', links lead to '",
                               real.string(), "'"));
 }

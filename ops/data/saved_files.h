@@ -45,11 +45,12 @@ inline constexpr std::string_view kSavedStep = "{step}";
 std::string saved_path_of(std::string path, uint64_t steps);
 
 // Checks the text of a path that a graph gives: it is relative, does not lead out of its folder,
-// and is not that of a file that is being written.
+// and has no name that ends in ".tmp", as those of files that are being written.
 Status check_saved_path(std::string_view path);
 
-// Returns where `path` is below `folder`, with all symbolic links resolved; the file need not
-// exist. invalid_argument if the text of the path, or a link, leads out of the folder.
+// Returns where `path` is: `folder` as it was given, and the names below it with all symbolic links
+// resolved. The file need not exist. invalid_argument if the text of the path, or a link, leads out
+// of the folder.
 Result<std::string> locate_saved(const std::string& folder, const std::string& path);
 
 }  // namespace leat

@@ -105,7 +105,8 @@ TEST_CASE("a restore names all that is missing or of another type") {
 TEST_CASE("no path leads out of the folder, by its text or by a link") {
   const TemporaryDirectory folder;
   fs::create_directories(folder / "job");
-  for (const std::string path : {"../w", "/etc/w", "", "a/../../w", ".", "a/"}) {
+  for (const std::string path :
+       {"../w", "/etc/w", "", "a/../../w", ".", "a/", "w.tmp", "a.tmp/w"}) {
     INFO(path);
     SavingJob saving(folder / "job", path);
     CHECK(message_of(saving.job.try_run(saving.feeds(), {}, {saving.save()}))
