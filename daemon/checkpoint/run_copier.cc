@@ -76,7 +76,8 @@ RunCopier::RunCopier(Files& files, RunCopyPlaces places, StoreOptions store)
         store.stopped = [this] { return stopped_.load(); };
         auto plain = make_store_files(files, std::move(store));
         SealedFiles sealed(
-            *plain, places_.keys != nullptr ? places_.keys : std::make_shared<CheckpointKeys>());
+            *plain, places_.keys != nullptr ? places_.keys : std::make_shared<CheckpointKeys>(),
+            RunFolders({{places_.run, places_.id}, {places_.to, places_.id}}));
         return std::unique_ptr<PlaceFiles>(new PlaceFiles{std::move(plain), std::move(sealed)});
       }()),
       copy_(files_->sealed, places_, [this] { return stopped_.load(); }) {}
@@ -116,6 +117,7 @@ Status RunCopier::work(std::optional<int64_t> step) {
 void RunCopier::run() {
   ::pthread_setname_np(::pthread_self(), "run copier");
   work_in_background();
+  std::string told;  // the file that is left out, of which there was a warning
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stopped_ || offered_ || wants_files_; });
@@ -126,6 +128,7 @@ void RunCopier::run() {
     lock.unlock();
     const Status done = work(step);
     const bool is_gone = step && !done.ok() && !copy_.has(*step);
+    const std::string left_out = step && done.ok() ? copy_.left_out().message() : told;
     lock.lock();
     works_ = false;
     succeeded_ = done.ok();
@@ -138,6 +141,8 @@ void RunCopier::run() {
                                    : std::string("not all files of the run are copied"),
                               ": ", done.message()));
     }
+    if (left_out != std::exchange(told, left_out) && !left_out.empty())
+      warnings_.push_back(cat("not all files of the run are copied: ", left_out));
     changed_.notify_all();
   }
 }

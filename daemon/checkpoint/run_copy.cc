@@ -1,8 +1,13 @@
 #include "daemon/checkpoint/run_copy.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
-#include "daemon/jobs/grammar.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
 
@@ -10,11 +15,32 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kCheckpointFolder = "checkpoints/";
-// Deeper folders are none of a run.
+// Deeper folders are none of a run, but for those of files that its graph has saved.
 constexpr int kMostFolders = 8;
+constexpr size_t kLongestPath = 4096;
+// A longer name may leave no room for that of a temporary file beside it.
+constexpr size_t kLongName = 200;
 
 bool is_of_checkpoints(const std::string& name) {
   return name.starts_with(kCheckpointFolder) || name.starts_with("damaged-");
+}
+
+bool is_saved(const std::string& name) { return name.starts_with(kSavedFolder); }
+
+// Writes the file at once as a whole, with a temporary file of the same name in a folder beside it.
+// SealedFiles finds the role of the file by that name.
+Status put_long_name(Files& files, const std::string& path,
+                     const std::function<Status(const TakeBytes&)>& fill) {
+  static std::atomic<uint64_t> count{0};
+  const std::string folder = directory_of(path), name = path.substr(path.rfind('/') + 1);
+  const std::string beside = cat(folder, "/", ::getpid(), "-", count.fetch_add(1), ".tmp");
+  const std::string temporary = cat(beside, "/", name);
+  LEAT_RETURN_IF_ERROR(files.remove_all(beside));  // of a process that was killed
+  LEAT_RETURN_IF_ERROR(files.make_directories(beside));
+  Status done = write_synced(files, temporary, fill).status();
+  if (done.ok()) done = files.rename(temporary, path);
+  (void)files.remove_all(beside);
+  return done.ok() ? files.sync_directory(folder) : done;
 }
 
 // Writes the file at once as a whole: a store does so by itself.
@@ -22,7 +48,8 @@ Status put_file(Files& files, const std::string& path,
                 const std::function<Status(const TakeBytes&)>& fill) {
   if (!is_store_path(path)) {
     LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
-    return write_file_atomically(files, path, fill);
+    const bool is_long = path.size() - path.rfind('/') > kLongName;
+    return is_long ? put_long_name(files, path, fill) : write_file_atomically(files, path, fill);
   }
   LEAT_ASSIGN_OR_RETURN(const auto out, files.create(path));
   LEAT_RETURN_IF_ERROR(fill([&](std::span<const std::byte> bytes) { return out->append(bytes); }));
@@ -91,18 +118,26 @@ Status add_names(Files& files, const std::string& folder, const std::string& pre
   for (const std::string& each : found) {
     const std::string name = prefix + each, path = cat(folder, "/", each);
     // A store may list any name, also one that leads out of the folder.
-    if (is_of_checkpoints(name + "/") || !is_left_file(name) || name.ends_with(".tmp")) continue;
+    if (is_of_checkpoints(name + "/") || !is_run_file(name) || name.ends_with(".tmp")) continue;
+    const bool in_store = is_store_path(path), saved = is_saved(name);
+    std::error_code error;
+    if (saved && !in_store && std::filesystem::is_symlink(path, error)) continue;
     // A file has no list on a disk, and an empty one in a store.
-    const bool in_store = is_store_path(path);
     const auto below = files.list(path);
     if (in_store) LEAT_RETURN_IF_ERROR(below.status());
     if (!below.ok() || (in_store && below->empty())) {
       names.push_back(name);
-    } else if (depth > 0) {
+    } else if (saved ? name.size() < kLongestPath : depth > 0) {
       LEAT_RETURN_IF_ERROR(add_names(files, path, name + "/", depth - 1, names));
     }
   }
   return {};
+}
+
+// Whether an error of a file is one of this file alone, which comes again each time.
+bool is_of_file(Code code) {
+  return code == Code::invalid_argument || code == Code::failed_precondition ||
+         code == Code::unimplemented;
 }
 
 }  // namespace
@@ -114,8 +149,9 @@ Status RunCopy::expect_none() const {
                                  "in the place of the copy, found '", found.front(), "'"));
 }
 
-Status RunCopy::copy_files() {
-  for (const RunFile& file : list_run_files(places_.run)) {
+Status RunCopy::copy_changed() {
+  left_out_ = {};
+  for (const RunFile& file : list_run_files(places_.run, RunNames::all)) {
     const std::pair now{file.size, file.changed};
     const auto before = copied_.find(file.name);
     if (is_of_checkpoints(file.name) || (before != copied_.end() && before->second == now))
@@ -124,12 +160,19 @@ Status RunCopy::copy_files() {
     const Status done = copy_file(files_, stopped_, from, cat(places_.to, "/", file.name));
     if (!done.ok()) {
       const auto there = files_.exists(from);
-      if (!there.ok() || *there) return done;
-      continue;  // the run has removed it meanwhile
+      if (there.ok() && !*there) continue;  // the run has removed it meanwhile
+      if (!is_saved(file.name) || !is_of_file(done.code())) return done;
+      if (left_out_.ok()) left_out_ = done;
+      continue;
     }
     copied_[file.name] = now;
   }
   return {};
+}
+
+Status RunCopy::copy_files() {
+  LEAT_RETURN_IF_ERROR(copy_changed());
+  return left_out_;
 }
 
 Status RunCopy::copy_checkpoint(const std::string& from, const std::string& to) {
@@ -165,7 +208,7 @@ Result<bool> RunCopy::is_ahead(int64_t step) const {
 
 Status RunCopy::copy(int64_t step) {
   const std::string name = checkpoint_name(step);
-  LEAT_RETURN_IF_ERROR(copy_files());
+  LEAT_RETURN_IF_ERROR(copy_changed());
   LEAT_RETURN_IF_ERROR(
       copy_checkpoint(cat(places_.checkpoints(), "/", name), cat(places_.copies(), "/", name)));
   return prune(step);

@@ -27,6 +27,7 @@ struct RunCopyPlaces {
   int64_t keep = 3;  // the newest so many checkpoints stay in the copy
   // The keys of the run's files, by which a RunCopier encrypts those of the copy, too; may be null.
   std::shared_ptr<const CheckpointKeys> keys = nullptr;
+  std::string id = {};  // of the job; "" for a run of `leat train`
 
   // The folders of the checkpoints, and of their copies.
   std::string checkpoints() const { return run + "/checkpoints"; }
@@ -56,10 +57,14 @@ class RunCopy {
   // Whether the run has that checkpoint still.
   bool has(int64_t step) const;
   // Copies the files of the run, without checkpoints, that have changed since they were last
-  // copied.
+  // copied. A file that the graph saved (leat.Save) and that cannot be copied, such as one that is
+  // damaged, keeps back neither the others nor copy(): copy_files() returns its error at the end.
   Status copy_files();
+  // The first error of such a file in the last copy() or copy_files(); ok if there was none.
+  const Status& left_out() const { return left_out_; }
 
  private:
+  Status copy_changed();
   Status copy_checkpoint(const std::string& from, const std::string& to);
   Status prune(int64_t newest);
   Status remove_checkpoint(const std::string& path);
@@ -69,6 +74,7 @@ class RunCopy {
   const std::function<bool()> stopped_;
   // By name: the size and the time of change of what was copied.
   std::map<std::string, std::pair<uint64_t, int64_t>> copied_;
+  Status left_out_;
 };
 
 // Copies a run with its newest checkpoint that is whole to an empty folder of a disk or a new one,

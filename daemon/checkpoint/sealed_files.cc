@@ -6,42 +6,17 @@
 #include <optional>
 
 #include "daemon/base/sealed_magic.h"
-#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/sealed_chunks.h"
-#include "daemon/checkpoint/sealed_values.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
-constexpr std::string_view kStep = "step-";
-constexpr std::string_view kDamaged = "damaged-";
-constexpr std::string_view kExports = "export";
 constexpr uint64_t kSealed = kSealedChunk + kSealedTag;  // bytes of a chunk that is full
 
-std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-// "weights.safetensors" of "weights.safetensors.4711-0.tmp", the name of a file that is written.
-std::string_view without_temporary(std::string_view name) {
-  constexpr std::string_view kTemporary = ".tmp";
-  if (!name.ends_with(kTemporary)) return name;
-  name.remove_suffix(kTemporary.size());
-  const size_t dot = name.rfind('.');
-  const bool is_count = dot != std::string_view::npos &&
-                        name.find_first_not_of("0123456789-", dot + 1) == std::string_view::npos;
-  return is_count ? name.substr(0, dot) : name;
-}
-
-// "step-00000500" of a checkpoint's folder, also of one that is being written or set aside.
-std::string_view step_folder(std::string_view folder) {
-  if (folder.starts_with(kTemporaryCheckpoint)) {
-    folder.remove_prefix(kTemporaryCheckpoint.size() - kStep.size());
-  } else if (folder.starts_with(kDamaged)) {
-    folder.remove_prefix(kDamaged.size());
-  }
-  if (!folder.starts_with(kStep)) return "";
-  return folder.substr(0, folder.find_first_not_of("0123456789", kStep.size()));
-}
+// Of the bytes behind a header: the number of chunks, and that of the plain bytes in them.
+uint64_t chunks_in(uint64_t body) { return std::max<uint64_t>(1, (body + kSealed - 1) / kSealed); }
+uint64_t plain_bytes(uint64_t body) { return body - std::min(body, chunks_in(body) * kSealedTag); }
 
 Status no_such_key(const std::string& path, const SealedHeader& header,
                    const CheckpointKeys& keys) {
@@ -57,12 +32,12 @@ Status no_such_key(const std::string& path, const SealedHeader& header,
 class OpenSealedFile final : public ReadableFile {
  public:
   static Result<std::unique_ptr<ReadableFile>> open(std::unique_ptr<ReadableFile> file,
-                                                    const CheckpointKeys& keys) {
+                                                    const CheckpointKeys& keys,
+                                                    const RunFolders& folders) {
     const std::string& path = file->path();
     LEAT_ASSIGN_OR_RETURN(const SealedHeader header, read_sealed_header(*file));
-    const std::string role = sealed_role(path);
-    // A file of any other name, such as a blob, may be one of a run, and no value of a database.
-    if (role.empty() ? header.role.starts_with(kSealedValueRole) : role != header.role) {
+    if (!folders.allows(path, header.role)) {
+      const std::string role = folders.role_of(path);
       return invalid_argument(cat("'", path, "': expected the encrypted file ",
                                   role.empty() ? "" : cat("'", role, "' "), "of a run, received '",
                                   header.role, "'"));
@@ -109,12 +84,12 @@ class OpenSealedFile final : public ReadableFile {
 
  private:
   OpenSealedFile(std::unique_ptr<ReadableFile> file, size_t header, SealedCipher cipher)
-      : file_(std::move(file)), header_(header), cipher_(std::move(cipher)) {
-    const uint64_t body = file_->size() - header_;
-    chunks_ = std::max<uint64_t>(1, (body + kSealed - 1) / kSealed);
-    // Less than the tags is cut off; then the last chunk has too few bytes to be read.
-    size_ = body - std::min(body, chunks_ * kSealedTag);
-  }
+      : file_(std::move(file)),
+        header_(header),
+        cipher_(std::move(cipher)),
+        chunks_(chunks_in(file_->size() - header_)),
+        // Less than the tags is cut off; then the last chunk has too few bytes to be read.
+        size_(plain_bytes(file_->size() - header_)) {}
 
   // Of the plain bytes.
   size_t chunk_size(uint64_t number) const {
@@ -139,10 +114,10 @@ class OpenSealedFile final : public ReadableFile {
 
   const std::unique_ptr<ReadableFile> file_;
   const size_t header_;
-  uint64_t chunks_ = 0;  // at least one
-  uint64_t size_ = 0;    // plain
   mutable std::mutex mutex_;
   mutable SealedCipher cipher_;
+  const uint64_t chunks_;  // at least one
+  const uint64_t size_;    // plain
 };
 
 // A file that is encrypted as it is written.
@@ -165,22 +140,22 @@ class NewSealedFile final : public ForwardingFile {
     }
     return {};
   }
+  // The chunk that waits would be the last one, so it stays in memory until close().
   Status sync() override {
-    LEAT_RETURN_IF_ERROR(end());
-    return file_->sync();
+    LEAT_RETURN_IF_ERROR(failed_);
+    is_synced_ = true;
+    if (number_ > 0) failed_ = file_->sync();
+    return failed_;
   }
   Status close() override {
-    LEAT_RETURN_IF_ERROR(end());
+    if (!ended_) (void)write_chunk(true);
+    ended_ = true;
+    if (failed_.ok() && is_synced_) failed_ = file_->sync();
+    LEAT_RETURN_IF_ERROR(failed_);
     return file_->close();
   }
 
  private:
-  Status end() {
-    if (ended_) return failed_;
-    ended_ = true;
-    return write_chunk(true);
-  }
-
   // After a failure the file stays without its last chunk, so no reader takes it for whole.
   Status write_chunk(bool last) {
     LEAT_RETURN_IF_ERROR(failed_);
@@ -196,26 +171,11 @@ class NewSealedFile final : public ForwardingFile {
   Bytes sealed_;  // the chunk before
   uint64_t number_ = 0;
   bool ended_ = false;
+  bool is_synced_ = false;  // sync() was called
   Status failed_;
 };
 
 }  // namespace
-
-std::string sealed_role(std::string_view path) {
-  const std::string_view name = without_temporary(last_of(path));
-  const size_t slash = path.rfind('/');
-  const std::string_view folder =
-      slash == std::string_view::npos ? "" : last_of(path.substr(0, slash));
-  const std::string_view step = step_folder(folder);
-  if (!step.empty() && name.starts_with("part-") && name.ends_with(".safetensors"))
-    return cat(step, "/", name);
-  if (folder == kExports) return cat(kExports, "/", name);
-  for (const std::string_view each :
-       {"weights.safetensors", "raw_weights.safetensors", "best_weights.safetensors"}) {
-    if (name == each) return std::string(name);
-  }
-  return "";
-}
 
 Result<bool> SealedFiles::is_sealed(const ReadableFile& file) const {
   std::array<std::byte, 8> start;
@@ -228,11 +188,19 @@ Result<std::unique_ptr<ReadableFile>> SealedFiles::open(const std::string& path)
   LEAT_ASSIGN_OR_RETURN(auto file, files_.open(path));
   LEAT_ASSIGN_OR_RETURN(const bool sealed, is_sealed(*file));
   if (!sealed) return file;
-  return OpenSealedFile::open(std::move(file), *keys_);
+  return OpenSealedFile::open(std::move(file), *keys_, folders_);
+}
+
+Result<uint64_t> SealedFiles::plain_size(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, files_.open(path));
+  LEAT_ASSIGN_OR_RETURN(const bool sealed, is_sealed(*file));
+  if (!sealed) return file->size();
+  LEAT_ASSIGN_OR_RETURN(const SealedHeader header, read_sealed_header(*file));
+  return plain_bytes(file->size() - header.bytes());
 }
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& path) {
-  std::string role = seals() ? sealed_role(path) : "";
+  std::string role = seals() ? folders_.role_of(path) : "";
   if (role.empty()) return files_.create(path);
   const CheckpointKey& key = keys_->front();
   LEAT_ASSIGN_OR_RETURN(const SealedHeader header, SealedHeader::create(key, std::move(role)));
@@ -249,7 +217,7 @@ Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& pat
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::append_to(const std::string& path,
                                                              uint64_t size) {
-  if (seals() && !sealed_role(path).empty()) return Files::append_to(path, size);
+  if (seals() && !folders_.role_of(path).empty()) return Files::append_to(path, size);
   // Plain bytes behind the last chunk of an encrypted file would make it one that is damaged.
   const auto file = files_.open(path);
   LEAT_ASSIGN_OR_RETURN(const bool sealed, file.ok() ? is_sealed(**file) : Result<bool>(false));
@@ -259,7 +227,7 @@ Result<std::unique_ptr<WritableFile>> SealedFiles::append_to(const std::string& 
 Status SealedFiles::link(const std::string& from, const std::string& to) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files_.open(from));
   LEAT_ASSIGN_OR_RETURN(const bool sealed, is_sealed(*file));
-  if (!sealed && seals() && !sealed_role(to).empty()) return Files::link(from, to);
+  if (!sealed && seals() && !folders_.role_of(to).empty()) return Files::link(from, to);
   Status linked = files_.link(from, to);
   if (linked.ok() || !sealed) return linked;
   LEAT_ASSIGN_OR_RETURN(const auto copy, files_.create(to));

@@ -1,6 +1,6 @@
 // Files of runs, of which those with weights and the state of the optimizer are encrypted: the
-// parts of checkpoints, the weights at the end, and exports. All others are as they are. A folder
-// may have both kinds; each file says by itself what it is (sealed_chunks.h).
+// parts of checkpoints, the weights at the end, exports, and what graphs save. All others are as
+// they are. A folder may have both kinds; each file says by itself what it is (sealed_chunks.h).
 //
 // Readers see the plain bytes and their number, so that hashes, manifests and signatures are over
 // these. A file is read and written in chunks of 64 KiB, of which one is in memory.
@@ -8,20 +8,13 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "daemon/checkpoint/checkpoint_key.h"
+#include "daemon/checkpoint/sealed_role.h"
 #include "devices/base/forwarding_files.h"
 
 namespace leat {
-
-// The role of a file within the folder of its run, which is encrypted with it, so that no file can
-// take the place of another: "step-00000500/part-00000-of-00002.safetensors", also in a folder
-// under a temporary name or one that is set aside; "weights.safetensors"; "export/model.onnx". ""
-// for a file that is never encrypted, and for one whose name says nothing, such as a blob.
-std::string sealed_role(std::string_view path);
 
 // True for the error of a file whose key is not here. It may be whole, so a reader must not take it
 // for damaged.
@@ -30,12 +23,13 @@ inline bool lacks_key(const Status& why) { return why.code() == Code::unimplemen
 // Opens, besides all other files, encrypted ones whose key is among `keys`. Errors of open(), which
 // name the file:
 //   unimplemented     it is encrypted with a key that is not here: see lacks_key()
-//   invalid_argument  it is damaged or cut off, or has the role of another file
+//   invalid_argument  it is damaged or cut off, or has the role of another file (sealed_role.h)
 // A damaged chunk in the middle is invalid_argument of the read().
 //
-// create() encrypts a file that has a role, with the first key. sync() and close() end such a file:
-// append() then fails. append_to() is unimplemented for an encrypted file, and with a key for every
-// file that has a role.
+// create() encrypts a file that has a role, with the first key. Up to 64 KiB of such a file, which
+// may be its last chunk, are in memory until close(), also after a sync(); close() then syncs them,
+// too, if sync() was ever called. append_to() is unimplemented for an encrypted file, and with a
+// key for every file that has a role.
 //
 // link() keeps an encrypted file encrypted, also where the disk has no links: then it copies the
 // bytes as they are. It is unimplemented for a plain file that is to get a role while there is a
@@ -43,8 +37,9 @@ inline bool lacks_key(const Status& why) { return why.code() == Code::unimplemen
 // Threads: as those of `files`, which outlives it.
 class SealedFiles final : public ForwardingFiles {
  public:
-  SealedFiles(Files& files, std::shared_ptr<const CheckpointKeys> keys)
-      : ForwardingFiles(files), keys_(std::move(keys)) {}
+  // Files that graphs save are encrypted below `folders` alone.
+  SealedFiles(Files& files, std::shared_ptr<const CheckpointKeys> keys, RunFolders folders = {})
+      : ForwardingFiles(files), keys_(std::move(keys)), folders_(std::move(folders)) {}
 
   // True if new files with a role are encrypted.
   bool seals() const { return !keys_->empty(); }
@@ -54,10 +49,16 @@ class SealedFiles final : public ForwardingFiles {
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override;
   Status link(const std::string& from, const std::string& to) override;
 
+  // True if a file there may be encrypted by a SealedFiles with a key and the same folders.
+  bool may_be_sealed(const std::string& path) const { return !folders_.role_of(path).empty(); }
+  // The size that open() would give the file, if it is whole. Decrypts nothing, and needs no key.
+  Result<uint64_t> plain_size(const std::string& path);
+
  private:
   Result<bool> is_sealed(const ReadableFile& file) const;
 
   const std::shared_ptr<const CheckpointKeys> keys_;
+  const RunFolders folders_;
 };
 
 }  // namespace leat

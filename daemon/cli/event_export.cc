@@ -89,8 +89,8 @@ class GradientEvents {
 constexpr const char* kSummaries = "saved/summaries";
 
 // The numbers, and the distributions, in one file of summaries.
-Status add_summaries(const std::string& path, EventFile& events) {
-  LEAT_ASSIGN_OR_RETURN(const RunWeights content, read_weights_of_file(real_files(), path));
+Status add_summaries(Files& files, const std::string& path, EventFile& events) {
+  LEAT_ASSIGN_OR_RETURN(const RunWeights content, read_weights_of_file(files, path));
   if (!content.step) {
     return invalid_argument(
         cat("'", path, "': expected a file of leat.Save, which says its step, found none"));
@@ -107,10 +107,11 @@ Status add_summaries(const std::string& path, EventFile& events) {
 
 Status add_summaries(RunSource& run, EventFile& events) {
   LEAT_ASSIGN_OR_RETURN(const auto names, run.files_in(kSummaries));
+  const auto files = files_of_runs({run_folder(run.folder())});
   for (const std::string& name : names) {
     if (!name.ends_with(".safetensors")) continue;
     LEAT_ASSIGN_OR_RETURN(const std::string path, run.bring(name));
-    LEAT_RETURN_IF_ERROR(add_summaries(path, events));
+    LEAT_RETURN_IF_ERROR(add_summaries(*files, path, events));
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "daemon/checkpoint/provenance.h"
 #include "daemon/process/secret_file.h"
 #include "ops/data/stores/store_files.h"
 
@@ -33,6 +34,15 @@ Status use_checkpoint_keys(const std::vector<std::string>& files) {
 SealedFiles& run_files() {
   static SealedFiles files(store_files(), keys_in_use());
   return files;
+}
+
+std::unique_ptr<SealedFiles> files_of_runs(std::vector<RunFolder> runs) {
+  return std::make_unique<SealedFiles>(store_files(), keys_in_use(), RunFolders(std::move(runs)));
+}
+
+RunFolder run_folder(const std::string& path) {
+  const auto provenance = read_provenance_file(store_files(), path);
+  return {path, provenance.ok() && *provenance ? (*provenance)->run : std::string()};
 }
 
 std::shared_ptr<const CheckpointKeys> checkpoint_keys() { return keys_in_use(); }

@@ -25,6 +25,8 @@ class RunSource {
   int open(const std::string& name);
   // The name for people: the folder's last part, or the job's id.
   const std::string& shown() const { return shown_; }
+  // The folder here of the run, or of the copies of a job's files.
+  const std::string& folder() const { return folder_; }
   // The path of a file of the run, which for a job is copied now. failed_precondition if the run
   // has none, as the job file of a job that waits.
   Result<std::string> bring(const std::string& file);

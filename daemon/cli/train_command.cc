@@ -293,8 +293,9 @@ Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const TrainOptio
 
 // Opens a GPU for each worker that the job wants on one, before the job begins, so that a machine
 // without a GPU is told so at once. The workers of this process share it. `model`: its description.
-Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& options,
-                         std::string& model) {
+Status open_accelerators(const TrainCommand& command, Job& job, Catalogue& catalogue,
+                         TrainOptions& options, std::string& model) {
+  if (command.gpu) job.gpus_per_worker = 1;
   if (job.gpus_per_worker == 0) return {};
   LEAT_ASSIGN_OR_RETURN(auto opened, open_gpus(static_cast<size_t>(job.num_workers), catalogue));
   model = opened.front()->description();
@@ -348,10 +349,9 @@ int run_train(const TrainCommand& command) {
   const SaveSignal save;  // SIGUSR1
   Catalogue catalogue = standard_catalogue();
   TrainOptions options;
-  if (command.gpu) job->gpus_per_worker = 1;
   std::string accelerator;
   Status opened = check_traced(command, *job);
-  if (opened.ok()) opened = open_accelerators(*job, catalogue, options, accelerator);
+  if (opened.ok()) opened = open_accelerators(command, *job, catalogue, options, accelerator);
   if (opened.ok()) opened = open_keys(command, options);
   if (!opened.ok()) return report(opened, command.color);
   options.folder = folder_of(command, job->name);
@@ -364,7 +364,8 @@ int run_train(const TrainCommand& command) {
     trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
     options.recorded = trace->recorded();
   }
-  auto trainer = Trainer::create(catalogue, run_files(), *job, options);
+  const auto files = files_of_runs({{options.folder}});
+  auto trainer = Trainer::create(catalogue, *files, *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
   auto copier = start_copier(*job, options);

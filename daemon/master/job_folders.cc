@@ -22,6 +22,18 @@ std::vector<JobFile> JobFolders::files(const std::string& job) const {
   return files;
 }
 
+std::vector<JobFile> JobFolders::fetched_files(const std::string& job, SealedFiles& files) const {
+  std::vector<JobFile> out = this->files(job);
+  if (!files.seals()) return out;
+  for (JobFile& file : out) {
+    const std::string path = cat(path_of(job), "/", file.name);
+    if (!files.may_be_sealed(path)) continue;
+    const auto size = files.plain_size(path);
+    if (size.ok()) file.size = *size;
+  }
+  return out;
+}
+
 Result<std::string> JobFolders::file_path(const std::string& job, const std::string& name) const {
   std::vector<std::string> names;
   // Only a name from the list is taken, so no name with ".." leads to another folder.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/checkpoint/sealed_files.h"
 #include "daemon/jobs/journal.h"
 #include "daemon/jobs/records.h"
 #include "daemon/master/job_service.h"
@@ -33,6 +34,8 @@ class JobFolders {
 
   // The job's files by name, without the submitted ones and those that are being written.
   std::vector<JobFile> files(const std::string& job) const;
+  // The same with the sizes that clients fetch: those of the plain bytes. `files` has the keys.
+  std::vector<JobFile> fetched_files(const std::string& job, SealedFiles& files) const;
   // The path of one of them. invalid_argument, with a similar name, if the job has no such file.
   Result<std::string> file_path(const std::string& job, const std::string& name) const;
   // The sizes of the job's files, added up.

@@ -247,7 +247,7 @@ Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
                                                            const std::string& folder) {
   if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
   const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep,
-                             parts_.checkpoint_keys};
+                             parts_.checkpoint_keys, action_.job};
   if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
   return RunCopier::create(real_files(), places, RunCopier::Start::recovers);
 }

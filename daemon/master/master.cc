@@ -93,7 +93,8 @@ Status add_own_secret(MasterConfig& config) {
 Status open_files(MasterParts& parts) {
   const std::string secrets[] = {parts.config.checkpoint_key, parts.config.previous_checkpoint_key};
   LEAT_ASSIGN_OR_RETURN(parts.checkpoint_keys, make_checkpoint_keys(secrets));
-  parts.files = std::make_unique<SealedFiles>(real_files(), parts.checkpoint_keys);
+  parts.files = std::make_unique<SealedFiles>(real_files(), parts.checkpoint_keys,
+                                              RunFolders::of_jobs(parts.folders.path()));
   if (parts.files->seals()) {
     parts.log.info("weights are encrypted with key ",
                    CheckpointKey::text_of(parts.checkpoint_keys->front().id()));
@@ -243,7 +244,7 @@ Status Master::open_workforce(std::vector<std::pair<std::string, std::string>> h
     parts_.audit->add_refused_lines(cat("worker '", worker, "' at ", from), why);
   };
   options.log = parts_.log.named("workers");
-  parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, real_files(), parts_.folders);
+  parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, *parts_.files, parts_.folders);
   parts_.workforce = std::make_unique<Workforce>(*parts_.loop, *parts_.state, *parts_.logs,
                                                  *parts_.saved, std::move(options));
   return {};
@@ -527,16 +528,7 @@ void Master::logs(std::string id, uint64_t from, std::chrono::steady_clock::time
 
 Result<std::vector<JobFile>> Master::files(const std::string& id) {
   LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->tables().job(id));
-  std::vector<JobFile> files = parts_.folders.files(view.id);
-  for (JobFile& file : files) {
-    if (!parts_.files->seals() || sealed_role(file.name).empty()) continue;
-    // The size that clients fetch.
-    const auto path = parts_.folders.file_path(view.id, file.name);
-    if (!path.ok()) continue;
-    const auto opened = parts_.files->open(*path);
-    if (opened.ok()) file.size = (*opened)->size();
-  }
-  return files;
+  return parts_.folders.fetched_files(view.id, *parts_.files);
 }
 
 Result<std::string> Master::file_path(const std::string& id, const std::string& name,

@@ -29,7 +29,7 @@ class SavedFilesOfJobs {
     std::shared_ptr<const ReadableFile> file;
   };
 
-  // All outlive it. Starts the thread.
+  // All outlive it; `files` encrypts if the master has a key. Starts the thread.
   SavedFilesOfJobs(RpcLoop& loop, Files& files, const JobFolders& folders);
 
   // Receives a file of the job. It is there, whole, when the upload's finish() is ok; until then

@@ -1,13 +1,17 @@
 // leat.Save and leat.Restore of jobs on the real daemons: the files are in the job's folder on the
 // master's machine.
 #include <signal.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/sealed_magic.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
@@ -18,6 +22,7 @@
 #include "tests/daemon/small_client.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -41,10 +46,42 @@ counting () => (count) {
 }
 )";
 
+// The same with numbers beside the count that no other file has.
+constexpr const char* kSavingMarks = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+marking () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  scale = Constant <value_floats = [4242.5]> ()
+  many = Constant <value_floats = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> ()
+  first = leat.Restore <path = "deep/v.safetensors", names = ["v"], optional = 1> (zero)
+  [begin] = leat.Initialize (v, first)
+  [add] = leat.AssignAdd (v, one)
+  now = leat.Read <after = ["[add]"]> (v)
+  mark = Mul (now, scale)
+  marks = Add (mark, many)
+  [save] = leat.Save <path = "deep/v.safetensors", names = ["v", "marks"]> (now, marks)
+  count = Squeeze (now)
+}
+)";
+// As the last step saves them.
+std::string marks_after(int steps) {
+  std::string bytes;
+  const float mark = static_cast<float>(steps) * 4242.5f;
+  for (int i = 0; i < 8; ++i) bytes.append(reinterpret_cast<const char*>(&mark), sizeof mark);
+  return bytes;
+}
+
+std::string content_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 // A cluster and jobs of such programs.
 class SavingCluster {
  public:
-  explicit SavingCluster(int workers) : cluster_({.workers = workers}) {
+  explicit SavingCluster(int workers, const std::vector<std::string>& master = {})
+      : cluster_({.workers = workers, .master = master}) {
     client_ = client_of(cluster_.master());
   }
 
@@ -78,6 +115,18 @@ class SavingCluster {
   }
   std::string saved(const std::string& id) const {
     return cat(cluster_.folder() / "master/jobs/", id, "/saved");
+  }
+  Status fetch(const std::string& id, const std::string& name) {
+    return client_->fetch(id, name, cluster_.folder() / ("again-" + id)).status();
+  }
+  // The files of the master that have these bytes somewhere.
+  int files_with(const std::string& wanted) const {
+    int count = 0;
+    for (const auto& each : fs::recursive_directory_iterator(cluster_.folder() / "master")) {
+      if (each.is_regular_file() && content_of(each.path()).find(wanted) != std::string::npos)
+        ++count;
+    }
+    return count;
   }
   // The count that the job has saved, or 0.
   float count(const std::string& id) const {
@@ -136,7 +185,13 @@ TEST_CASE("a job goes on saving after its master was killed") {
 }
 
 TEST_CASE("a job restores in each step what it saved in the step before") {
-  SavingCluster scene(1);
+  const TemporaryDirectory keys;
+  const std::string key = keys / "key";
+  std::ofstream(key) << std::string(48, 'k');
+  REQUIRE(::chmod(key.c_str(), 0600) == 0);
+  const bool has_key = GENERATE(false, true);
+  SavingCluster scene(1, has_key ? std::vector<std::string>{"--set", "checkpoint_key_file=" + key}
+                                 : std::vector<std::string>{});
   // twice(n) = 2 * twice(n - 1) + 1, kept in the file alone.
   const std::string id = scene.submit(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 doubling () => (now) {
@@ -156,6 +211,47 @@ doubling () => (now) {
   scene.await_success(id);
   CHECK(scene.fetched(id, "weights.safetensors") == 1023);
   CHECK(scene.fetched(id, "saved/v") == 1023);
+}
+
+TEST_CASE("what a graph saves is encrypted on the disk of a master that has a key") {
+  const TemporaryDirectory keys;
+  const std::string key = keys / "key";
+  std::ofstream(key) << std::string(48, 'k');
+  REQUIRE(::chmod(key.c_str(), 0600) == 0);
+  constexpr int kSteps = 400;
+  const std::string marks = marks_after(kSteps), name = "saved/deep/v.safetensors";
+  const auto set = {cat("steps=", kSteps), std::string("num_workers=2")};
+  {
+    SavingCluster plain(2);  // so that the search below can find something
+    const std::string id = plain.submit(kSavingMarks, set);
+    plain.await_success(id);
+    CHECK(plain.files_with(marks) == 1);
+  }
+  SavingCluster scene(2, {"--set", cat("checkpoint_key_file=", key)});
+  const std::string id = scene.submit(kSavingMarks, set);
+  const std::string path = scene.saved(id) + "/deep/v.safetensors";
+  REQUIRE(eventually([&] { return fs::exists(path); }, std::chrono::seconds(60)));
+  scene.cluster().restart_master(SIGKILL);
+  CHECK(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  INFO(scene.cluster().logs());
+  CHECK(scene.fetched(id, name) == kSteps);
+  CHECK(scene.fetched(id, "weights.safetensors") == kSteps);
+  CHECK(scene.files_with(marks) == 0);
+  const std::string good = content_of(path);
+  CHECK(good.starts_with(kSealedMagic));
+  for (const size_t at : {size_t{60}, good.size() - 1}) {
+    std::string bad = good;
+    bad[at] ^= 1;
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+    CHECK_THAT(scene.fetch(id, name).message(), Catch::Contains("v.safetensors': expected "));
+  }
+  const std::string other = scene.submit(kSavingMarks, {"steps=1", "num_workers=1"});
+  scene.await_success(other);
+  const std::string foreign = content_of(scene.saved(other) + "/deep/v.safetensors");
+  for (const std::string& bad : {good.substr(0, good.size() / 2), foreign}) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+    CHECK_THAT(scene.fetch(id, name).message(), Catch::Contains("v.safetensors': expected "));
+  }
 }
 
 TEST_CASE("a path that no client could fetch, or that leads out, fails the job by name") {

@@ -243,6 +243,94 @@ TEST_CASE("a training with a key goes on with it or the next one, and ends the s
   CHECK_THAT(evaluated.err, Catch::Contains("weights.safetensors' is encrypted"));
 }
 
+// Its summary of each step, and files whose names are those of other files of a run.
+constexpr const char* kSaving = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+counting () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  first = leat.Restore <path = "weights.safetensors", names = ["v"], optional = 1> (zero)
+  [begin] = leat.Initialize (v, first)
+  [add] = leat.AssignAdd (v, one)
+  now = leat.Read <after = ["[add]"]> (v)
+  [log] = leat.Save <path = "summaries/{step}.safetensors", names = ["counted"]> (now)
+  [save] = leat.Save <path = "weights.safetensors", names = ["v"]> (now)
+  [export] = leat.Save <path = "export/a.safetensors", names = ["v"]> (now)
+  count = Squeeze (now)
+}
+)";
+
+TEST_CASE("what a graph saves in a training with a key is encrypted, and each command reads it") {
+  const SmallJob small(kSaving);
+  const std::string folder = small.path();
+  const TemporaryDirectory keys;
+  const std::string key = key_file(keys, "key", 'k');
+  const auto leat = [&](std::vector<std::string> words, bool with_key) {
+    if (with_key) words.insert(words.end(), {"--checkpoint-key", key});
+    return run_leat(folder, words);
+  };
+  const auto train = [&](const std::string& run, bool with_key) {
+    const std::string copy =
+        cat("checkpoint={every_steps: 4, copy_to: '", folder, "/", run, "-copy'}");
+    const Finished done = leat(
+        {"train", "model.onnxtxt", "--set", "steps=4", "--set", copy, "--output", run}, with_key);
+    INFO(done.err);
+    CHECK(done.exit_code == 0);
+    CHECK(done.err.find("warning") == std::string::npos);
+  };
+  // A mixed run: its first file of summaries is from before there was a key.
+  train("run", true);
+  const std::string summaries = "/saved/summaries/0000000";
+  CHECK(sealed_files(folder + "/run/saved") == 6);
+  CHECK(sealed_files(folder + "/run-copy/saved") == 6);
+  train("plain", false);
+  fs::copy_file(folder + "/plain" + summaries + "1.safetensors",
+                folder + "/run" + summaries + "1.safetensors",
+                fs::copy_options::overwrite_existing);
+
+  // Each command that reads saved files has the key, or names what it lacks.
+  const std::vector<std::string> board = {"metrics", "run", "--tensorboard", "board"},
+                                 copy = {"checkpoint", "copy", "run", "run2"},
+                                 bring = {"checkpoint", "copy", "run-copy", "run3"};
+  for (const auto& words : {board, copy, bring}) {
+    const Finished lacking = leat(words, false);
+    CHECK(lacking.exit_code != 0);
+    CHECK_THAT(lacking.err, Catch::Contains("is encrypted: expected its key") &&
+                                Catch::Contains("--checkpoint-key"));
+  }
+  for (const char* each : {"/run2", "/run3"}) fs::remove_all(folder + each);
+  for (const auto& words : {board, copy, bring}) {
+    const Finished done = leat(words, true);
+    INFO(done.err);
+    CHECK(done.exit_code == 0);
+  }
+  const Bytes events = bytes_in(folder + "/board/run/events.out.tfevents.leat");
+  const std::string text(reinterpret_cast<const char*>(events.data()), events.size());
+  size_t summaries_there = 0;
+  for (size_t at = 0; (at = text.find("summaries/counted", at)) != text.npos; ++at)
+    ++summaries_there;
+  CHECK(summaries_there == 4);
+  CHECK(sealed_files(folder + "/run2/saved") == 6);
+  CHECK(sealed_files(folder + "/run3/saved") == 6);
+
+  // A new training in the folder begins with what was saved.
+  fs::remove_all(folder + "/run/checkpoints");
+  fs::remove_all(folder + "/run-copy");
+  train("run", true);
+  CHECK(leat({"checkpoint", "export", "run", "-o", "v.safetensors"}, true).exit_code == 0);
+  const auto count = must(read_safetensors(real_files(), folder + "/v.safetensors"));
+  CHECK(count.tensors.at("v").at(0) == 8);
+
+  // A file in the place of another one is refused by name.
+  fs::copy_file(folder + "/run" + summaries + "3.safetensors",
+                folder + "/run" + summaries + "2.safetensors",
+                fs::copy_options::overwrite_existing);
+  const Finished exchanged = leat(board, true);
+  CHECK(exchanged.exit_code == 7);
+  CHECK_THAT(exchanged.err, Catch::Contains("00000002.safetensors': expected the encrypted file "
+                                            "'saved/-/summaries/00000002.safetensors'"));
+}
+
 TEST_CASE("the key of checkpoints is read from a variable, and from a file like a secret") {
   const SmallJob small(kTinyDense);
   const TemporaryDirectory folder;

@@ -198,7 +198,9 @@ TEST_CASE("no name in a store leads out of the folder that a run is brought to")
   one.write_step(10);
   RunCopy copy(*in_store, one.places("s3://bucket/x"));
   must(copy.copy(10));
-  for (const char* key : {"x/../out", "x/a/../../out", "x/.bashrc", "x/..", "x/a\nb"}) {
+  for (const char* key :
+       {"x/../out", "x/a/../../out", "x/.bashrc", "x/..", "x/a\nb", "x/saved/../../out",
+        "x/saved/a/../../../out", "x/saved//b", "x/saved/./c"}) {
     store.put(key, "bad");
   }
   std::vector<std::string> skipped;

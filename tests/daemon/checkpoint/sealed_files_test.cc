@@ -8,6 +8,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_copier.h"
 #include "daemon/checkpoint/sealed_chunks.h"
+#include "daemon/jobs/blobs.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -105,6 +106,39 @@ class WatchedFiles final : public ForwardingFiles {
   };
 };
 
+// A disk that keeps no bytes, and counts those that are not synced.
+class CountedFiles final : public ForwardingFiles {
+ public:
+  CountedFiles() : ForwardingFiles(real_files()) {}
+  Result<std::unique_ptr<WritableFile>> create(const std::string&) override {
+    return std::unique_ptr<WritableFile>(std::make_unique<Written>(*this));
+  }
+  Status rename(const std::string&, const std::string&) override { return {}; }
+  Status sync_directory(const std::string&) override { return {}; }
+  uint64_t unsynced = 0, most = 0;
+  int syncs = 0;
+
+ private:
+  class Written final : public WritableFile {
+   public:
+    explicit Written(CountedFiles& files) : files_(files) {}
+    Status append(std::span<const std::byte> bytes) override {
+      files_.unsynced += bytes.size();
+      files_.most = std::max(files_.most, files_.unsynced);
+      return {};
+    }
+    Status sync() override {
+      files_.unsynced = 0;
+      ++files_.syncs;
+      return {};
+    }
+    Status close() override { return {}; }
+
+   private:
+    CountedFiles& files_;
+  };
+};
+
 // A disk without links.
 class NoLinks final : public ForwardingFiles {
  public:
@@ -161,9 +195,12 @@ TEST_CASE("bytes that are appended in odd pieces make the same file of chunks") 
     must(file->append(std::span(bytes).subspan(at, count)));
   }
   must(file->sync());
-  CHECK(file->append(bytes).code() == Code::failed_precondition);
+  must(file->append(bytes));
   must(file->close());
-  CHECK(must(scene.read(path)) == bytes);
+  CHECK(file->append(bytes).code() == Code::failed_precondition);
+  Bytes twice = bytes;
+  twice.insert(twice.end(), bytes.begin(), bytes.end());
+  CHECK(must(scene.read(path)) == twice);
 }
 
 TEST_CASE(
@@ -327,6 +364,75 @@ TEST_CASE("the role of a file is that of its place when it is whole") {
        {"run/job.yaml", "run/metrics.jsonl", "run/checkpoints/step-00000005/manifest.json",
         "run/graph/model.onnx", "state/blobs/0123", "run/log.txt", "step-5/weights.npz"})
     CHECK(sealed_role(plain) == "");
+}
+
+TEST_CASE("what graphs save is encrypted under its own name, and refused in any other place") {
+  const TemporaryDirectory dir;
+  const std::string jobs = dir / "jobs", saved = jobs + "/a-0001/saved";
+  for (const char* folder : {"/a-0001/saved/deep", "/a-0001/export", "/b-0001/saved/deep"})
+    must(real_files().make_directories(jobs + folder));
+  SealedFiles files(real_files(), keys_of({secret('k')}), RunFolders::of_jobs(jobs));
+  const Bytes bytes = pattern(200'000), others = pattern(3'000);
+  const auto raw = [](const std::string& path) {
+    return must(read_file(real_files(), path, UINT64_MAX));
+  };
+  const auto read = [&](const std::string& path) { return read_file(files, path, UINT64_MAX); };
+  const std::string v = saved + "/deep/v", weights = saved + "/weights.safetensors",
+                    other = saved + "/w", run = jobs + "/a-0001/weights.safetensors",
+                    foreign = jobs + "/b-0001/saved/deep/v";
+  for (const std::string& path : {v, run, foreign}) must(write_file_atomically(files, path, bytes));
+  for (const std::string& path : {weights, other}) must(write_file_atomically(files, path, others));
+  for (const std::string& path : {v, weights, other, run, foreign}) {
+    CHECK(begins_sealed(raw(path)));
+    const Bytes expected = must(read(path));
+    CHECK(must(files.plain_size(path)) == expected.size());
+  }
+  CHECK(must(read(v)) == bytes);
+  // One that was written before there was a key.
+  must(write_file_atomically(real_files(), saved + "/plain", others));
+  CHECK(must(read(saved + "/plain")) == others);
+  const auto refused = [&](const std::string& path, const Bytes& content) {
+    const Bytes good = raw(path);
+    must(write_file_atomically(real_files(), path, content));
+    const Status status = read(path).status();
+    must(write_file_atomically(real_files(), path, good));
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK_THAT(status.message(), Catch::Contains("'" + path + "': expected "));
+  };
+  // Another saved file, that of another run, and files of the run in both directions.
+  refused(v, raw(other));
+  refused(other, raw(weights));
+  refused(v, raw(foreign));
+  refused(weights, raw(run));
+  refused(other, raw(run));
+  refused(run, raw(weights));
+  refused(run, raw(v));
+  // One that is cut off or flipped anywhere behind the magic.
+  const Bytes good = raw(v);
+  for (const size_t at : {size_t{8}, size_t{9}, size_t{40}, good.size() / 2, good.size() - 1}) {
+    Bytes flipped = good;
+    flipped[at] ^= std::byte{1};
+    refused(v, flipped);
+    refused(v, Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(at)));
+  }
+  CHECK(must(read(v)) == bytes);
+}
+
+TEST_CASE("a large encrypted file is synced on its way, as its writer asks, and at its end") {
+  CountedFiles disk;
+  SealedFiles files(disk, keys_of({secret('k')}), RunFolders::of_jobs("/jobs"));
+  const Bytes piece = pattern(1 << 20);
+  constexpr size_t kPieces = 200, kEvery = size_t{64} << 20;
+  Sha256 hash;
+  for (size_t i = 0; i < kPieces; ++i) hash.update(piece);
+  const auto blob = must(ArrivingBlob::begin(files, "/jobs/a/saved/v", "/jobs/a/saved/v.0.tmp",
+                                             hash.finish(), kPieces * piece.size()));
+  for (size_t i = 0; i < kPieces; ++i) must(blob->append(piece));
+  CHECK(disk.syncs == 3);
+  must(blob->finish());
+  CHECK(disk.unsynced == 0);  // nor is the last chunk, which only close() writes
+  CHECK(disk.most > kEvery);
+  CHECK(disk.most < kEvery + (size_t{2} << 20));
 }
 
 TEST_CASE("an encrypted file names the key that it lacks") {

@@ -1,0 +1,204 @@
+// Copies of runs with files that their graphs saved (leat.Save): of every name, encrypted or not.
+#include "daemon/checkpoint/run_copier.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/base/sealed_magic.h"
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/run_files.h"
+#include "devices/base/text.h"
+#include "ops/data/saved_files.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run with a checkpoint, and what its graph saves through leat.Save's own class.
+class SavingRun {
+ public:
+  explicit SavingRun(std::string id = "", bool has_key = true)
+      : id_(std::move(id)),
+        keys_(must(make_checkpoint_keys(secrets(has_key)))),
+        files_(real_files(), keys_, RunFolders({{run(), id_}, {to(), id_}, {back(), id_}})),
+        place_(saved_files_in(files_, run() + "/saved")) {
+    fs::create_directories(run());
+    std::ofstream(run() + "/job.yaml") << "version: 1\n";
+    Checkpoint checkpoint;
+    checkpoint.manifest.step = 5;
+    checkpoint.manifest.job = "a";
+    checkpoint.manifest.graph = std::string(64, '0');
+    checkpoint.variables.emplace("w", Tensor::of(Shape{8}, std::vector<float>(8, 0.37f)));
+    must(write_checkpoint(files_, run() + "/checkpoints", checkpoint));
+  }
+
+  std::string run() const { return directory_ / "run"; }
+  std::string to() const { return directory_ / "copy"; }
+  std::string back() const { return directory_ / "back"; }
+  SealedFiles& files() { return files_; }
+  // Saves a file that has its own name as a tensor's.
+  Status save(const std::string& path) {
+    SafeTensors content;
+    content.tensors.emplace("v", Tensor::of(Shape{1}, std::vector<float>{float(++saved_)}));
+    Status status;
+    place_->write(path, content, [&](Status done) { status = std::move(done); });
+    return status;
+  }
+  // Copies the run by a copier, and brings the copy back. Returns the warnings.
+  std::vector<std::string> copy() {
+    const auto copier = must(
+        RunCopier::create(real_files(), {run(), to(), 3, keys_, id_}, RunCopier::Start::recovers));
+    finished_ = copier->finish(std::chrono::seconds(60), [] { return false; });
+    return copier->take_warnings();
+  }
+  const Status& finished() const { return finished_; }
+  Result<int64_t> bring() {
+    std::vector<std::string> refused;
+    return bring_run(files_, to(), back(), refused);
+  }
+  Bytes read(const std::string& path) { return must(read_file(files_, path, UINT64_MAX)); }
+  static Bytes raw(const std::string& path) {
+    return must(read_file(real_files(), path, UINT64_MAX));
+  }
+
+ private:
+  static std::vector<std::string> secrets(bool has_key) {
+    if (!has_key) return {};
+    return {std::string(32, 'k')};
+  }
+  TemporaryDirectory directory_;
+  const std::string id_;
+  const std::shared_ptr<const CheckpointKeys> keys_;
+  SealedFiles files_;
+  const std::shared_ptr<SavedFiles> place_;
+  int saved_ = 0;
+  Status finished_;
+};
+
+// Names that leat.Save takes.
+std::vector<std::string> many_names() {
+  std::string nested;
+  for (int i = 0; i < 30; ++i) nested += cat("folder-", i, "/");
+  std::string longest;  // beyond what fits into a role
+  for (int i = 0; i < 5; ++i) longest += std::string(200, 'd') + "/";
+  return {"v",
+          "deep/v.safetensors",
+          "./relative/./v",
+          "weights.safetensors",
+          "export/model.onnx",
+          "step-00000005/part-00000-of-00001.safetensors",
+          "checkpoints/v",
+          "damaged-v",
+          "submitted",
+          "job.yaml",
+          ".hidden/.v",
+          ".tmp-step-7",
+          "a\nb",
+          "v.7",
+          "saved/v",
+          nested + "v",
+          std::string(230, 'l'),
+          longest + "v"};
+}
+
+}  // namespace
+
+TEST_CASE("a file of every name that leat.Save writes is copied and brought back, encrypted") {
+  const bool has_key = GENERATE(true, false);
+  SavingRun one(has_key ? "a-0001" : "", has_key);
+  std::vector<std::string> saved;
+  for (const std::string& name : many_names()) {
+    INFO(name);
+    must(one.save(name));
+    saved.push_back(fs::path(name).lexically_normal().string());
+  }
+  CHECK(one.copy().empty());
+  REQUIRE(one.finished().message() == "");
+  REQUIRE(must(one.bring()) == 5);
+  for (const std::string& name : saved) {
+    INFO(name);
+    const Bytes bytes = one.read(one.run() + "/saved/" + name);
+    for (const std::string& each : {one.to(), one.back()}) {
+      const std::string path = each + "/saved/" + name;
+      CHECK(begins_sealed(SavingRun::raw(path)) == has_key);
+      CHECK(one.read(path) == bytes);
+    }
+  }
+  // Nothing else is there, such as temporary folders of long names.
+  for (const std::string& each : {one.to(), one.back()}) {
+    size_t count = 0;
+    for (const auto& found : fs::recursive_directory_iterator(each + "/saved"))
+      count += found.is_regular_file() ? 1 : 0;
+    CHECK(count == saved.size());
+    CHECK(list_run_files(each, RunNames::all).size() == saved.size() + 3);
+  }
+}
+
+TEST_CASE("a name as long as the disk takes one is copied beside its checkpoints") {
+  SavingRun one;
+  // The longest that leat.Save can write: its temporary file has a longer name.
+  std::string name(255, 'n');
+  while (!one.save(name).ok()) name.pop_back();
+  REQUIRE(name.size() > 230);
+  CHECK(one.copy().empty());
+  CHECK(one.finished().message() == "");
+  CHECK(one.read(one.to() + "/saved/" + name) == one.read(one.run() + "/saved/" + name));
+}
+
+TEST_CASE("plain saved files and encrypted ones of one run are copied, and are encrypted there") {
+  SavingRun one("a-0001");
+  must(one.save("sealed"));
+  must(write_file_atomically(real_files(), one.run() + "/saved/plain", Bytes(100)));
+  CHECK(one.copy().empty());
+  CHECK(must(one.bring()) == 5);
+  for (const char* name : {"/saved/sealed", "/saved/plain"}) {
+    CHECK(one.read(one.back() + name) == one.read(one.run() + name));
+    CHECK(begins_sealed(SavingRun::raw(one.to() + name)));
+    CHECK(begins_sealed(SavingRun::raw(one.back() + name)));
+  }
+}
+
+TEST_CASE("a saved file that cannot be copied is named, and keeps no checkpoint back") {
+  SavingRun one("a-0001"), other("b-0001");
+  for (const char* name : {"a", "v", "w"}) must(one.save(name));
+  must(other.save("v"));
+  fs::copy_file(other.run() + "/saved/v", one.run() + "/saved/v",
+                fs::copy_options::overwrite_existing);
+  const auto warnings = one.copy();
+  REQUIRE(!warnings.empty());
+  CHECK_THAT(warnings[0], Catch::StartsWith("not all files of the run are copied: '") &&
+                              Catch::Contains("/run/saved/v': expected the encrypted file "
+                                              "'saved/a-0001/v' of a run, received "
+                                              "'saved/b-0001/v'"));
+  CHECK(one.finished().code() == Code::invalid_argument);
+  CHECK(must(verify_checkpoint(one.files(), one.to() + "/checkpoints/step-00000005")).step == 5);
+  CHECK(fs::exists(one.to() + "/saved/a"));
+  CHECK(fs::exists(one.to() + "/saved/w"));
+  CHECK_FALSE(fs::exists(one.to() + "/saved/v"));
+}
+
+TEST_CASE("a saved file of a copy that is exchanged, cut off or changed is not brought back") {
+  SavingRun one("a-0001");
+  for (const char* name : {"v", "w"}) must(one.save(name));
+  CHECK(one.copy().empty());
+  const std::string path = one.to() + "/saved/v";
+  const Bytes good = SavingRun::raw(path);
+  Bytes cut(good.begin(), good.end() - 1), changed = good;
+  changed.back() ^= std::byte{1};
+  for (const Bytes& bad : {cut, changed, SavingRun::raw(one.to() + "/saved/w")}) {
+    must(write_file_atomically(real_files(), path, bad));
+    const Status status = one.bring().status();
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK_THAT(status.message(), Catch::Contains("'" + path + "': expected "));
+    fs::remove_all(one.back());
+  }
+  must(write_file_atomically(real_files(), path, good));
+  CHECK(must(one.bring()) == 5);
+}
+
+}  // namespace leat
