@@ -8,10 +8,12 @@
 #include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
+#include "daemon/jobs/blobs.h"
 #include "devices/base/text.h"
 #include "ops/data/saved_files.h"
 #include "tests/catch.h"
 #include "tests/must.h"
+#include "tests/s3_store.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -41,7 +43,8 @@ class SavingRun {
   std::string to() const { return directory_ / "copy"; }
   std::string back() const { return directory_ / "back"; }
   SealedFiles& files() { return files_; }
-  // Saves a file that has its own name as a tensor's.
+  const std::shared_ptr<const CheckpointKeys>& keys() const { return keys_; }
+  // Saves a file whose value no other file has.
   Status save(const std::string& path) {
     SafeTensors content;
     content.tensors.emplace("v", Tensor::of(Shape{1}, std::vector<float>{float(++saved_)}));
@@ -139,15 +142,21 @@ TEST_CASE("a file of every name that leat.Save writes is copied and brought back
   }
 }
 
-TEST_CASE("a name as long as the disk takes one is copied beside its checkpoints") {
-  SavingRun one;
-  // The longest that leat.Save can write: its temporary file has a longer name.
-  std::string name(255, 'n');
-  while (!one.save(name).ok()) name.pop_back();
-  REQUIRE(name.size() > 230);
+TEST_CASE("a name as long as a master writes one is copied beside its checkpoints") {
+  SavingRun one("a-0001");
+  // The temporary file of a master has six bytes more, and that of a copy has 9 or more.
+  const std::string name(249, 'n'), path = one.run() + "/saved/" + name;
+  const Bytes bytes(1000);
+  fs::create_directories(one.run() + "/saved");
+  const auto blob =
+      must(ArrivingBlob::begin(one.files(), path, path + ".0.tmp", sha256(bytes), bytes.size()));
+  must(blob->append(bytes));
+  must(blob->finish());
   CHECK(one.copy().empty());
   CHECK(one.finished().message() == "");
-  CHECK(one.read(one.to() + "/saved/" + name) == one.read(one.run() + "/saved/" + name));
+  CHECK(must(one.bring()) == 5);
+  CHECK(one.read(one.to() + "/saved/" + name) == bytes);
+  CHECK(one.read(one.back() + "/saved/" + name) == bytes);
 }
 
 TEST_CASE("plain saved files and encrypted ones of one run are copied, and are encrypted there") {
@@ -160,6 +169,28 @@ TEST_CASE("plain saved files and encrypted ones of one run are copied, and are e
     CHECK(one.read(one.back() + name) == one.read(one.run() + name));
     CHECK(begins_sealed(SavingRun::raw(one.to() + name)));
     CHECK(begins_sealed(SavingRun::raw(one.back() + name)));
+  }
+}
+
+TEST_CASE("saved files of a run are encrypted in a store, and are brought back from there") {
+  SavingRun one("a-0001");
+  const std::vector<std::string> names = {"v", ".hidden/v", "export/v", std::string(230, 'l')};
+  for (const std::string& name : names) must(one.save(name));
+  S3Store store;
+  StoreOptions options;
+  options.variable = store.variable();
+  const std::string to = "s3://bucket/x";
+  const auto copier = must(RunCopier::create(real_files(), {one.run(), to, 3, one.keys(), "a-0001"},
+                                             RunCopier::Start::recovers, options));
+  must(copier->finish(std::chrono::seconds(60), [] { return false; }));
+  const auto reading = make_store_files(real_files(), options);
+  SealedFiles files(*reading, one.keys(), RunFolders({{to, "a-0001"}, {one.back(), "a-0001"}}));
+  std::vector<std::string> refused;
+  CHECK(must(bring_run(files, to, one.back(), refused)) == 5);
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(store.objects().at("x/saved/" + name).starts_with(kSealedMagic));
+    CHECK(one.read(one.back() + "/saved/" + name) == one.read(one.run() + "/saved/" + name));
   }
 }
 
