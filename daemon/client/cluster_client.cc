@@ -159,8 +159,10 @@ class Arriving {
  public:
   static Result<std::unique_ptr<Arriving>> begin(Files& files, const std::string& path) {
     LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
-    // The name is random, so that two fetches of one file do not write into each other's.
-    const std::string temporary = cat(path, ".", new_request_id().substr(0, 8), ".tmp");
+    // The name is random, so that two fetches of one file do not write into each other's. The one
+    // of the file may be as long as the disk takes it.
+    const std::string temporary =
+        cat(directory_of(path), "/fetch-", new_request_id().substr(0, 8), ".tmp");
     LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.create(temporary));
     return std::unique_ptr<Arriving>(new Arriving(files, path, temporary, std::move(file)));
   }

@@ -158,6 +158,16 @@ TEST_CASE("a job of several workers saves a file that clients fetch") {
   }
 }
 
+TEST_CASE("a file of the longest name that a job can save is fetched under it") {
+  SavingCluster scene(1);
+  std::string graph = kCountingAndSaving;
+  const std::string usual = "v.safetensors", longest(249, 'n');
+  for (size_t at; (at = graph.find(usual)) != graph.npos;) graph.replace(at, usual.size(), longest);
+  const std::string id = scene.submit(graph, {"steps=3", "num_workers=1"});
+  scene.await_success(id);
+  CHECK(scene.fetched(id, "saved/deep/" + longest) == 3);
+}
+
 TEST_CASE("a job that loses all its state begins again without what it saved") {
   SavingCluster scene(1);
   const std::string id = scene.submit(kCountingAndSaving, {"steps=400", "num_workers=1"});
