@@ -135,7 +135,7 @@ void RunCopier::run() {
     // A newer one makes good for this one; and one that the run removed meanwhile is no loss then.
     const bool has_newer = step && offered_;
     if (step && !has_newer) failed_ = done.ok() ? std::nullopt : step;
-    if (!done.ok()) failure_ = done;
+    if (!done.ok()) (step ? failures_.of_step : failures_.of_files) = done;
     if (!done.ok() && !stopped_ && !(has_newer && is_gone)) {
       warnings_.push_back(cat(step ? cat("no copy of the checkpoint of step ", *step)
                                    : std::string("not all files of the run are copied"),
@@ -164,9 +164,15 @@ Status RunCopier::finish(milliseconds patience, const std::function<bool()>& sto
     }
     const bool is_done = !offered_ && !wants_files_ && !works_;
     if (is_done && !failed_ && succeeded_.value_or(false)) return {};
-    const std::string why = failure_.ok() ? "" : ": " + failure_.message();
-    if (is_done && !may_pass_later(failure_.code()))
-      return Status(failure_.code(), cat("the copy in '", places_.to, "' is not whole", why));
+    // A checkpoint counts more than a file beside it; but either may be copied later.
+    const Status& failure =
+        failed_ || failures_.of_files.ok() ? failures_.of_step : failures_.of_files;
+    const bool may_pass =
+        (failed_ && may_pass_later(failures_.of_step.code())) ||
+        (!succeeded_.value_or(false) && may_pass_later(failures_.of_files.code()));
+    const std::string why = failure.ok() ? "" : ": " + failure.message();
+    if (is_done && !may_pass)
+      return Status(failure.code(), cat("the copy in '", places_.to, "' is not whole", why));
     if (Steady::now() + pause >= end) {
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
       return deadline_exceeded(

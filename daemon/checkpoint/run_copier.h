@@ -61,6 +61,10 @@ class RunCopier {
     std::unique_ptr<Files> plain;
     SealedFiles sealed;
   };
+  // Of the copies of checkpoints, and of those of other files.
+  struct Failures {
+    Status of_step, of_files;
+  };
   RunCopier(Files& files, RunCopyPlaces places, StoreOptions store);
   void run();
   // The work of the thread for one wish. REQUIRES: the mutex is not locked.
@@ -77,7 +81,7 @@ class RunCopier {
   std::optional<int64_t> failed_;   // the newest one whose copy failed
   bool wants_files_ = false;        // finish() wants what is beside the checkpoints
   bool works_ = false;
-  Status failure_;                 // of the last work that failed
+  Failures failures_;              // the last ones
   std::optional<bool> succeeded_;  // the last work
   std::vector<std::string> warnings_;
   std::thread thread_;  // last: it uses the rest

@@ -2,6 +2,7 @@
 #include "daemon/checkpoint/run_copier.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -9,6 +10,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
 #include "daemon/jobs/blobs.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/data/saved_files.h"
 #include "tests/catch.h"
@@ -60,10 +62,13 @@ class SavingRun {
     return copier->take_warnings();
   }
   const Status& finished() const { return finished_; }
-  Result<int64_t> bring() {
-    std::vector<std::string> refused;
-    return bring_run(files_, to(), back(), refused);
+  Result<int64_t> bring() { return bring_with(files_); }
+  Result<int64_t> bring_with(Files& files) {
+    refused_.clear();
+    return bring_run(files, to(), back(), refused_);
   }
+  // Of the last bring().
+  const std::vector<std::string>& refused() const { return refused_; }
   Bytes read(const std::string& path) { return must(read_file(files_, path, UINT64_MAX)); }
   static Bytes raw(const std::string& path) {
     return must(read_file(real_files(), path, UINT64_MAX));
@@ -81,6 +86,27 @@ class SavingRun {
   const std::shared_ptr<SavedFiles> place_;
   int saved_ = 0;
   Status finished_;
+  std::vector<std::string> refused_;
+};
+
+// Asks before a file is opened or created; an error is the answer of the disk.
+class FaultyDisk final : public ForwardingFiles {
+ public:
+  using Ask = std::function<Status(const std::string& path)>;
+  FaultyDisk(Files& files, Ask opens, Ask creates)
+      : ForwardingFiles(files), opens_(std::move(opens)), creates_(std::move(creates)) {}
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    LEAT_RETURN_IF_ERROR(opens_(path));
+    return files_.open(path);
+  }
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    LEAT_RETURN_IF_ERROR(creates_(path));
+    return files_.create(path);
+  }
+  static Status works(const std::string&) { return {}; }
+
+ private:
+  const Ask opens_, creates_;
 };
 
 // Names that leat.Save takes.
@@ -211,6 +237,26 @@ TEST_CASE("a saved file that cannot be copied is named, and keeps no checkpoint 
   CHECK(fs::exists(one.to() + "/saved/a"));
   CHECK(fs::exists(one.to() + "/saved/w"));
   CHECK_FALSE(fs::exists(one.to() + "/saved/v"));
+}
+
+TEST_CASE("a saved file that cannot be copied ends no retries of the last checkpoint") {
+  SavingRun one("a-0001"), other("b-0001");
+  must(one.save("v"));
+  must(other.save("v"));
+  fs::copy_file(other.run() + "/saved/v", one.run() + "/saved/v",
+                fs::copy_options::overwrite_existing);
+  std::atomic<int> failures = 0;
+  FaultyDisk disk(real_files(), FaultyDisk::works, [&](const std::string& path) {
+    const bool is_part = path.starts_with(one.to() + "/checkpoints/step-00000005/part-");
+    return is_part && ++failures <= 2 ? unavailable(cat("'", path, "': no answer")) : Status();
+  });
+  const auto copier = must(RunCopier::create(disk, {one.run(), one.to(), 3, one.keys(), "a-0001"},
+                                             RunCopier::Start::recovers));
+  const Status finished = copier->finish(std::chrono::seconds(60), [] { return false; });
+  CHECK(failures == 3);
+  CHECK(finished.code() == Code::invalid_argument);
+  CHECK_THAT(finished.message(), Catch::Contains("/run/saved/v': expected the encrypted file"));
+  CHECK(must(verify_checkpoint(one.files(), one.to() + "/checkpoints/step-00000005")).step == 5);
 }
 
 TEST_CASE("a saved file of a copy that is exchanged, cut off or changed is not brought back") {
