@@ -8,6 +8,7 @@
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
 
@@ -64,13 +65,30 @@ TakeBytes until(const std::function<bool()>& stopped, const ReadableFile& in, Ta
   };
 }
 
+// The end of the copy of a file, and whether a failure is that of the file which was read.
+struct FileCopied {
+  Status status;
+  bool is_of_source = false;
+};
+
 // Copies a file as it was when it was opened: bytes that are written behind them stay out.
-Status copy_file(Files& files, const std::function<bool()>& stopped, const std::string& from,
-                 const std::string& to) {
-  LEAT_ASSIGN_OR_RETURN(const auto in, files.open(from));
-  return put_file(files, to, [&](const TakeBytes& take) {
-    return read_in_pieces(*in, until(stopped, *in, take));
+FileCopied copy_file(Files& files, const std::function<bool()>& stopped, const std::string& from,
+                     const std::string& to) {
+  const auto in = files.open(from);
+  if (!in.ok()) return {in.status(), true};
+  FileCopied out;
+  out.status = put_file(files, to, [&](const TakeBytes& take) {
+    bool is_taken = true;
+    const Status read =
+        read_in_pieces(**in, until(stopped, **in, [&](std::span<const std::byte> bytes) {
+          Status taken = take(bytes);
+          is_taken = taken.ok();
+          return taken;
+        }));
+    out.is_of_source = !read.ok() && is_taken && read.code() != Code::cancelled;
+    return read;
   });
+  return out;
 }
 
 // A checkpoint whose files are open: a run may remove it, or write that step again, meanwhile.
@@ -151,17 +169,22 @@ Status RunCopy::expect_none() const {
 
 Status RunCopy::copy_changed() {
   left_out_ = {};
+  bool takes_saved = true;
   for (const RunFile& file : list_run_files(places_.run, RunNames::all)) {
     const std::pair now{file.size, file.changed};
     const auto before = copied_.find(file.name);
     if (is_of_checkpoints(file.name) || (before != copied_.end() && before->second == now))
       continue;
+    if (is_saved(file.name) && !takes_saved) continue;
     const std::string from = cat(places_.run, "/", file.name);
-    const Status done = copy_file(files_, stopped_, from, cat(places_.to, "/", file.name));
+    const auto [done, is_of_source] =
+        copy_file(files_, stopped_, from, cat(places_.to, "/", file.name));
     if (!done.ok()) {
       const auto there = files_.exists(from);
       if (there.ok() && !*there) continue;  // the run has removed it meanwhile
-      if (!is_saved(file.name) || !is_of_file(done.code())) return done;
+      if (!is_saved(file.name) || done.code() == Code::cancelled) return done;
+      // A place that takes nothing now would keep the checkpoint waiting for each of many files.
+      if (!is_of_source && !is_of_file(done.code())) takes_saved = false;
       if (left_out_.ok()) left_out_ = done;
       continue;
     }
@@ -281,6 +304,38 @@ Result<bool> is_damaged(Files& files, const std::string& path, const Status& why
 
 }  // namespace
 
+namespace {
+
+// Whether a run is brought without a saved file because of such a failure. A store that does not
+// answer may have the file, and so has the owner of a key that is not here.
+bool may_lack(const std::string& name, const std::string& path, const FileCopied& copied) {
+  const Status& why = copied.status;
+  if (!is_saved(name) || lacks_key(why) || why.code() == Code::cancelled) return false;
+  return is_of_file(why.code()) || (copied.is_of_source && !is_store_path(path));
+}
+
+// Copies what is beside the checkpoints.
+Status bring_files(Files& files, const std::string& from, const std::string& to,
+                   std::vector<std::string>& refused) {
+  std::vector<std::string> names;
+  LEAT_RETURN_IF_ERROR(add_names(files, from, "", kMostFolders, names));
+  // The job file comes last: with it the folder is a run.
+  std::erase(names, "job.yaml");
+  names.push_back("job.yaml");
+  for (const std::string& each : names) {
+    const std::string path = cat(from, "/", each);
+    FileCopied copied = copy_file(files, {}, path, cat(to, "/", each));
+    if (may_lack(each, path, copied)) {
+      refused.push_back(copied.status.message());
+    } else {
+      LEAT_RETURN_IF_ERROR(std::move(copied.status));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<int64_t> bring_run(Files& files, const std::string& from, const std::string& to,
                           std::vector<std::string>& refused) {
   LEAT_RETURN_IF_ERROR(check_free(files, to));
@@ -298,13 +353,7 @@ Result<int64_t> bring_run(Files& files, const std::string& from, const std::stri
       LEAT_RETURN_IF_ERROR(files.remove_all(there));
       continue;
     }
-    std::vector<std::string> names;
-    LEAT_RETURN_IF_ERROR(add_names(files, from, "", kMostFolders, names));
-    // The job file comes last: with it the folder is a run.
-    std::erase(names, "job.yaml");
-    names.push_back("job.yaml");
-    for (const std::string& each : names)
-      LEAT_RETURN_IF_ERROR(copy_file(files, {}, cat(from, "/", each), cat(to, "/", each)));
+    LEAT_RETURN_IF_ERROR(bring_files(files, from, to, refused));
     return open->manifest.step;
   }
   return failed_precondition(cat(

@@ -58,7 +58,8 @@ class RunCopy {
   bool has(int64_t step) const;
   // Copies the files of the run, without checkpoints, that have changed since they were last
   // copied. A file that the graph saved (leat.Save) and that cannot be copied, such as one that is
-  // damaged, keeps back neither the others nor copy(): copy_files() returns its error at the end.
+  // damaged or that the disk fails to read, keeps back neither other files nor copy(): copy_files()
+  // returns its error at the end.
   Status copy_files();
   // The first error of such a file in the last copy() or copy_files(); ok if there was none.
   const Status& left_out() const { return left_out_; }
@@ -78,8 +79,9 @@ class RunCopy {
 };
 
 // Copies a run with its newest checkpoint that is whole to an empty folder of a disk or a new one,
-// from a folder or a store. Returns the step of the checkpoint, and appends the errors of newer
-// ones, which are damaged or not whole, to `refused`. failed_precondition if there is no run or no
+// from a folder or a store. Returns the step of the checkpoint, and appends to `refused` the
+// errors of newer ones, which are damaged or not whole, and of saved files that cannot be read; the
+// run is brought without those. failed_precondition if there is no run or no
 // whole checkpoint, and if the folder is not empty; else the errors of the files.
 Result<int64_t> bring_run(Files& files, const std::string& from, const std::string& to,
                           std::vector<std::string>& refused);

@@ -259,6 +259,35 @@ TEST_CASE("a saved file that cannot be copied ends no retries of the last checkp
   CHECK(must(verify_checkpoint(one.files(), one.to() + "/checkpoints/step-00000005")).step == 5);
 }
 
+TEST_CASE("a saved file that a disk fails to read or to take keeps no checkpoint back") {
+  SavingRun one("a-0001");
+  for (const char* name : {"a", "v", "w"}) must(one.save(name));
+  const bool reads = GENERATE(true, false);
+  int asked = 0;
+  bool is_broken = true;
+  const auto fault = [&](const std::string& begin) -> FaultyDisk::Ask {
+    return [&, begin](const std::string& path) {
+      if (!is_broken || !path.starts_with(begin)) return Status();
+      ++asked;
+      return unavailable(cat("'", path, "': cannot use it: Input/output error"));
+    };
+  };
+  const FaultyDisk::Ask works = FaultyDisk::works;
+  FaultyDisk disk(one.files(), reads ? fault(one.run() + "/saved/v") : works,
+                  reads ? works : fault(one.to() + "/saved/"));
+  RunCopy copy(disk, {one.run(), one.to(), 3});
+  must(copy.copy(5));
+  CHECK(copy.left_out().code() == Code::unavailable);
+  CHECK(must(verify_checkpoint(one.files(), one.to() + "/checkpoints/step-00000005")).step == 5);
+  // A place that takes no saved file now is not asked once for each of them.
+  CHECK(asked == 1);
+  for (const char* name : {"/saved/a", "/saved/w"}) CHECK(fs::exists(one.to() + name) == reads);
+  CHECK(copy.copy_files().code() == Code::unavailable);
+  is_broken = false;
+  must(copy.copy_files());
+  for (const char* name : {"/saved/a", "/saved/v", "/saved/w"}) CHECK(fs::exists(one.to() + name));
+}
+
 TEST_CASE("a saved file of a copy that is exchanged, cut off or changed is not brought back") {
   SavingRun one("a-0001");
   for (const char* name : {"v", "w"}) must(one.save(name));
@@ -269,13 +298,45 @@ TEST_CASE("a saved file of a copy that is exchanged, cut off or changed is not b
   changed.back() ^= std::byte{1};
   for (const Bytes& bad : {cut, changed, SavingRun::raw(one.to() + "/saved/w")}) {
     must(write_file_atomically(real_files(), path, bad));
-    const Status status = one.bring().status();
-    CHECK(status.code() == Code::invalid_argument);
-    CHECK_THAT(status.message(), Catch::Contains("'" + path + "': expected "));
+    CHECK(must(one.bring()) == 5);
+    REQUIRE(one.refused().size() == 1);
+    CHECK_THAT(one.refused()[0], Catch::Contains("'" + path + "': expected "));
+    CHECK_FALSE(fs::exists(one.back() + "/saved/v"));
+    for (const char* name : {"/saved/w", "/job.yaml"}) CHECK(fs::exists(one.back() + name));
     fs::remove_all(one.back());
   }
   must(write_file_atomically(real_files(), path, good));
   CHECK(must(one.bring()) == 5);
+  CHECK(one.refused().empty());
+}
+
+TEST_CASE("a copy that a disk reads in part is brought without the saved files that it lacks") {
+  SavingRun one("a-0001");
+  for (const char* name : {"v", "w"}) must(one.save(name));
+  CHECK(one.copy().empty());
+  std::string broken = one.to() + "/saved/v";
+  FaultyDisk disk(
+      one.files(),
+      [&](const std::string& path) {
+        return path == broken ? unavailable(cat("'", path, "': Input/output error")) : Status();
+      },
+      FaultyDisk::works);
+  CHECK(must(one.bring_with(disk)) == 5);
+  REQUIRE(one.refused().size() == 1);
+  CHECK_THAT(one.refused()[0], Catch::Contains(broken));
+  CHECK(fs::exists(one.back() + "/saved/w"));
+  CHECK_FALSE(fs::exists(one.back() + "/saved/v"));
+  fs::remove_all(one.back());
+  broken = one.to() + "/job.yaml";  // no run is without it
+  CHECK(one.bring_with(disk).status().code() == Code::unavailable);
+  fs::remove_all(one.back());
+  // Nor is a file left out whose key is not here.
+  SealedFiles none(real_files(), must(make_checkpoint_keys(std::vector<std::string>())));
+  for (const auto& each : fs::directory_iterator(one.to() + "/checkpoints/step-00000005")) {
+    const Bytes plain = one.read(each.path());
+    must(write_file_atomically(real_files(), each.path(), plain));
+  }
+  CHECK(lacks_key(one.bring_with(none).status()));
 }
 
 }  // namespace leat
