@@ -54,9 +54,9 @@ std::string_view behind_saved(std::string_view path, std::string_view run) {
   return path.starts_with(kSaved) ? path.substr(kSaved.size()) : "";
 }
 
-// The name that a file has when it is whole: "deep/v" of "deep/v.4711-0.tmp", and of
+// The path that a file has when it is whole: "deep/v" of "deep/v.4711-0.tmp", and of
 // "deep/4711-0.tmp/v", as run_copy.cc writes a long name.
-std::string saved_name(std::string_view path) {
+std::string whole_path(std::string_view path) {
   const std::string_view last = without_temporary(last_of(path));
   std::string_view folder = path.substr(0, path.size() - last_of(path).size());
   if (!folder.empty()) {
@@ -88,10 +88,11 @@ bool ends_with_name_of(std::string_view path, std::string_view role) {
 }  // namespace
 
 std::string sealed_role(std::string_view path) {
-  const std::string_view name = without_temporary(last_of(path));
-  const size_t slash = path.rfind('/');
+  const std::string whole = whole_path(path);
+  const std::string_view name = last_of(whole);
+  const size_t slash = whole.rfind('/');
   const std::string_view folder =
-      slash == std::string_view::npos ? "" : last_of(path.substr(0, slash));
+      slash == std::string::npos ? "" : last_of(std::string_view(whole).substr(0, slash));
   const std::string_view step = step_folder(folder);
   if (!step.empty() && name.starts_with("part-") && name.ends_with(".safetensors"))
     return cat(step, "/", name);
@@ -137,7 +138,7 @@ std::optional<RunFolders::SavedPlace> RunFolders::saved_place(std::string_view p
     }
   }
   if (name.empty()) return std::nullopt;
-  return SavedPlace{run, saved_name(name)};
+  return SavedPlace{run, whole_path(name)};
 }
 
 std::string RunFolders::role_of(std::string_view path) const {

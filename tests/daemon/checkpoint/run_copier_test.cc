@@ -288,6 +288,20 @@ TEST_CASE("a saved file that a disk fails to read or to take keeps no checkpoint
   for (const char* name : {"/saved/a", "/saved/v", "/saved/w"}) CHECK(fs::exists(one.to() + name));
 }
 
+TEST_CASE("an export of a long name is copied, and is encrypted there") {
+  SavingRun one("a-0001");
+  const std::string name = "/export/" + std::string(230, 'e');
+  fs::create_directories(one.run() + "/export");
+  must(write_file_atomically(one.files(), one.run() + name, Bytes(100)));
+  CHECK(one.copy().empty());
+  CHECK(one.finished().message() == "");
+  CHECK(must(one.bring()) == 5);
+  for (const std::string& each : {one.to() + name, one.back() + name}) {
+    CHECK(begins_sealed(SavingRun::raw(each)));
+    CHECK(one.read(each) == Bytes(100));
+  }
+}
+
 TEST_CASE("a saved file of a copy that is exchanged, cut off or changed is not brought back") {
   SavingRun one("a-0001");
   for (const char* name : {"v", "w"}) must(one.save(name));

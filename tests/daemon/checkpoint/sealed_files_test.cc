@@ -360,6 +360,7 @@ TEST_CASE("the role of a file is that of its place when it is whole") {
   CHECK(sealed_role("run/weights.safetensors.4711-12.tmp") == "weights.safetensors");
   CHECK(sealed_role("best_weights.safetensors") == "best_weights.safetensors");
   CHECK(sealed_role("run/export/model.onnx.data") == "export/model.onnx.data");
+  CHECK(sealed_role("run/export/4711-0.tmp/model.onnx") == "export/model.onnx");
   for (const char* plain :
        {"run/job.yaml", "run/metrics.jsonl", "run/checkpoints/step-00000005/manifest.json",
         "run/graph/model.onnx", "state/blobs/0123", "run/log.txt", "step-5/weights.npz"})
