@@ -115,6 +115,12 @@ bool is_saved_role(std::string_view role) {
   return role.starts_with(kSaved) || role.starts_with(kSavedHash);
 }
 
+RunFolders RunFolders::with_others(std::vector<RunFolder> runs) {
+  RunFolders out(std::move(runs));
+  out.reads_others_ = true;
+  return out;
+}
+
 RunFolders RunFolders::of_jobs(std::string folder) {
   RunFolders out;
   out.of_jobs_ = std::move(folder);
@@ -123,11 +129,13 @@ RunFolders RunFolders::of_jobs(std::string folder) {
 
 std::optional<RunFolders::SavedPlace> RunFolders::saved_place(std::string_view path) const {
   std::string_view run, name;
+  bool takes_older = false;
   for (const RunFolder& each : runs_) {
     const std::string_view behind = behind_saved(path, each.path);
     // The shortest name is that in the innermost folder.
     if (behind.empty() || (!name.empty() && name.size() <= behind.size())) continue;
     run = each.id;
+    takes_older = each.takes_older || each.id.empty();
     name = behind;
   }
   if (!of_jobs_.empty() && path.starts_with(of_jobs_ + "/")) {
@@ -138,7 +146,7 @@ std::optional<RunFolders::SavedPlace> RunFolders::saved_place(std::string_view p
     }
   }
   if (name.empty()) return std::nullopt;
-  return SavedPlace{run, whole_path(name)};
+  return SavedPlace{run, whole_path(name), takes_older};
 }
 
 std::string RunFolders::role_of(std::string_view path) const {
@@ -146,13 +154,25 @@ std::string RunFolders::role_of(std::string_view path) const {
   return place ? saved_role(place->run, place->name) : sealed_role(path);
 }
 
+bool RunFolders::is_below_run(std::string_view path) const {
+  for (const RunFolder& each : runs_) {
+    if (path.starts_with(each.path) && path.substr(each.path.size()).starts_with('/')) return true;
+  }
+  return !of_jobs_.empty() && path.starts_with(of_jobs_ + "/");
+}
+
 bool RunFolders::allows(std::string_view path, std::string_view role) const {
   const std::string by_path = sealed_role(path);
   if (const auto place = saved_place(path)) {
-    if (!place->run.empty()) return role == saved_role(place->run, place->name);
-    return is_of_name(role, place->name) || (!by_path.empty() && role == by_path);
+    if (place->takes_older && !by_path.empty() && role == by_path) return true;
+    if (place->run.empty()) return is_of_name(role, place->name);
+    return role == saved_role(place->run, place->name) ||
+           (place->takes_older && role == saved_role("", place->name));
   }
-  if (is_saved_role(role)) return is_empty() && (by_path.empty() || ends_with_name_of(path, role));
+  if (is_saved_role(role)) {
+    if (is_empty()) return by_path.empty() || ends_with_name_of(path, role);
+    return reads_others_ && !is_below_run(path) && ends_with_name_of(path, role);
+  }
   // A value of a database is no file.
   return by_path.empty() ? !role.starts_with(kSealedValueRole) : role == by_path;
 }

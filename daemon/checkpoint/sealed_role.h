@@ -3,9 +3,8 @@
 //
 //   step-00000500/part-00000-of-00002.safetensors   a part of a checkpoint
 //   weights.safetensors, export/model.onnx          weights at the end, an export
-//   saved/mnist-7f3a/deep/v                         what the graph of job mnist-7f3a saved as
-//   deep/v saved-sha256/mnist-7f3a/0123...                 the same with the hash of a name that is
-//   too long
+//   saved/mnist-7f3a/deep/v                         job mnist-7f3a saved it as deep/v
+//   saved-sha256/mnist-7f3a/0123...                 the same with the hash of a long name
 //
 // A run of `leat train` has no id, and "-" in the place of one.
 #pragma once
@@ -33,6 +32,8 @@ bool is_saved_role(std::string_view role);
 struct RunFolder {
   std::string path;
   std::string id = {};  // of the job; "" for a run of `leat train`, and if it is not known
+  // Whether it may be a copy that is older than its provenance.txt or than saved_role().
+  bool takes_older = false;
 };
 
 // The folders of runs that a program reads and writes. A saved file may have any name, so that its
@@ -42,6 +43,8 @@ class RunFolders {
   // Of no folder.
   RunFolders() = default;
   explicit RunFolders(std::vector<RunFolder> runs) : runs_(std::move(runs)) {}
+  // The same for a program that reads saved files of other runs, too, as weights for instance.
+  static RunFolders with_others(std::vector<RunFolder> runs);
   // Each folder in `folder` is that of the job whose id is its name.
   static RunFolders of_jobs(std::string folder);
 
@@ -52,6 +55,10 @@ class RunFolders {
   //   - A file without a role, such as a blob, may be any of a run but a saved one.
   //   - A run without an id may go on where a job of a master has ended, so its saved files may be
   //     those of any run; and versions before there was saved_role() gave them sealed_role().
+  //   - With `takes_older` a saved file of a job may be one of a run without an id, or have
+  //     sealed_role().
+  //   - Of with_others(), a saved file is read under its name behind "saved/" in any folder
+  //     but these.
   //   - Without any folder, a saved file is read under its name behind "saved/", and anywhere under
   //     a name without a role.
   bool allows(std::string_view path, std::string_view role) const;
@@ -60,12 +67,15 @@ class RunFolders {
   struct SavedPlace {
     std::string_view run;  // its id, or ""
     std::string name;      // below `saved`
+    bool takes_older;      // also if there is no id
   };
   // Nothing if the path is not that of a saved file.
   std::optional<SavedPlace> saved_place(std::string_view path) const;
+  bool is_below_run(std::string_view path) const;
   bool is_empty() const { return runs_.empty() && of_jobs_.empty(); }
 
   std::vector<RunFolder> runs_;
+  bool reads_others_ = false;
   std::string of_jobs_;  // "": none
 };
 

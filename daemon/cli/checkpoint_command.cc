@@ -129,8 +129,9 @@ int run_checkpoint_copy(const CheckpointCopyCommand& command) {
   if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
     return report(keys, command.cluster.color);
   std::vector<std::string> refused;
-  const RunFolder from = run_folder(command.from);
-  const auto files = files_of_runs({from, {command.to, from.id}});
+  const auto from = run_folder(command.from);
+  if (!from.ok()) return report(from.status(), command.cluster.color);
+  const auto files = files_of_runs(RunFolders({*from, {command.to, from->id}}));
   const auto step = bring_run(*files, command.from, command.to, refused);
   for (const std::string& each : refused)
     std::fprintf(stderr, "warning: %s\n", printable(each).c_str());

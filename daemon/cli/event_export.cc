@@ -107,7 +107,8 @@ Status add_summaries(Files& files, const std::string& path, EventFile& events) {
 
 Status add_summaries(RunSource& run, EventFile& events) {
   LEAT_ASSIGN_OR_RETURN(const auto names, run.files_in(kSummaries));
-  const auto files = files_of_runs({run_folder(run.folder())});
+  LEAT_ASSIGN_OR_RETURN(RunFolder folder, run_folder(run.folder()));
+  const auto files = files_of_runs(RunFolders({std::move(folder)}));
   for (const std::string& name : names) {
     if (!name.ends_with(".safetensors")) continue;
     LEAT_ASSIGN_OR_RETURN(const std::string path, run.bring(name));

@@ -36,13 +36,16 @@ SealedFiles& run_files() {
   return files;
 }
 
-std::unique_ptr<SealedFiles> files_of_runs(std::vector<RunFolder> runs) {
-  return std::make_unique<SealedFiles>(store_files(), keys_in_use(), RunFolders(std::move(runs)));
+std::unique_ptr<SealedFiles> files_of_runs(RunFolders runs) {
+  return std::make_unique<SealedFiles>(store_files(), keys_in_use(), std::move(runs));
 }
 
-RunFolder run_folder(const std::string& path) {
+Result<RunFolder> run_folder(const std::string& path) {
   const auto provenance = read_provenance_file(store_files(), path);
-  return {path, provenance.ok() && *provenance ? (*provenance)->run : std::string()};
+  const bool is_malformed = provenance.status().code() == Code::invalid_argument;
+  if (!provenance.ok() && !is_malformed) return provenance.status();
+  const bool is_there = provenance.ok() && *provenance;
+  return RunFolder{path, is_there ? (*provenance)->run : std::string(), true};
 }
 
 std::shared_ptr<const CheckpointKeys> checkpoint_keys() { return keys_in_use(); }

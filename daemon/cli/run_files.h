@@ -19,9 +19,11 @@ Status use_checkpoint_keys(const std::vector<std::string>& files);
 // The files of this process with these keys: new files are encrypted with the first one.
 SealedFiles& run_files();
 // The same for programs that read and write what the graphs of these runs saved (leat.Save).
-std::unique_ptr<SealedFiles> files_of_runs(std::vector<RunFolder> runs);
-// The folder of a run, with the id of the job that its provenance.txt names, if there is one.
-RunFolder run_folder(const std::string& path);
+std::unique_ptr<SealedFiles> files_of_runs(RunFolders runs);
+// The folder of a run to read, with the id of the job that its provenance.txt names. A missing or
+// malformed file names none; other errors are those of reading it. A copy may have the file of the
+// run before beside newer files, and files of older versions.
+Result<RunFolder> run_folder(const std::string& path);
 // The keys themselves.
 std::shared_ptr<const CheckpointKeys> checkpoint_keys();
 

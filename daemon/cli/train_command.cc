@@ -364,7 +364,7 @@ int run_train(const TrainCommand& command) {
     trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
     options.recorded = trace->recorded();
   }
-  const auto files = files_of_runs({{options.folder}});
+  const auto files = files_of_runs(RunFolders::with_others({{options.folder}}));
   auto trainer = Trainer::create(catalogue, *files, *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());

@@ -10,6 +10,7 @@
 
 #include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
@@ -329,6 +330,100 @@ TEST_CASE("what a graph saves in a training with a key is encrypted, and each co
   CHECK(exchanged.exit_code == 7);
   CHECK_THAT(exchanged.err, Catch::Contains("00000002.safetensors': expected the encrypted file "
                                             "'saved/-/summaries/00000002.safetensors'"));
+}
+
+// Writes a file as the graph of a run saves it that has the key of key_file(..., 'k').
+void save_sealed(const std::string& run, const std::string& id, const std::string& name,
+                 const SafeTensors& content) {
+  const auto keys = must(make_checkpoint_keys(std::vector<std::string>{std::string(48, 'k')}));
+  SealedFiles files(real_files(), keys, RunFolders({{run, id}}));
+  must(files.make_directories(run + "/saved"));
+  must(write_safetensors(files, cat(run, "/saved/", name), content));
+}
+
+TEST_CASE(
+    "a training and a prediction with a key start from the weights of another run's saved file") {
+  const SmallJob small(kTinyDense);
+  const std::string folder = small.path();
+  const TemporaryDirectory keys;
+  const std::string key = key_file(keys, "key", 'k');
+  std::ofstream(folder + "/job.yaml") << print_job(small.job({"steps=2"}));
+  REQUIRE(run_leat(folder, {"train", "job.yaml", "--output", "first"}).exit_code == 0);
+  const SafeTensors weights =
+      must(read_safetensors(real_files(), folder + "/first/weights.safetensors"));
+  save_sealed(folder + "/other", "a-0001", "w.safetensors", weights);
+  save_sealed(folder + "/run", "", "w.safetensors", weights);
+  fs::copy_file(folder + "/other/saved/w.safetensors", folder + "/other/saved/x.safetensors");
+  const auto train = [&](const std::string& from, const std::string& run) {
+    return run_leat(folder, {"train", "job.yaml", "--set", "model.weights=" + from, "--output", run,
+                             "--checkpoint-key", key});
+  };
+  // Also a file of the run's own folder whose path is written in another way.
+  const std::vector<std::pair<std::string, std::string>> trainings = {
+      {"other/saved/w.safetensors", "b"},
+      {folder + "/other/saved/w.safetensors", "c"},
+      {folder + "/run/saved/w.safetensors", "run"}};
+  for (const auto& [from, run] : trainings) {
+    INFO(from);
+    const Finished done = train(from, run);
+    INFO(done.err);
+    CHECK(done.exit_code == 0);
+  }
+  const Finished refused = train("other/saved/x.safetensors", "d");
+  CHECK(refused.exit_code != 0);
+  CHECK_THAT(refused.err, Catch::Contains("x.safetensors': expected the encrypted file"));
+  const Finished predicted =
+      run_leat(folder, {"predict", "b", "--weights", "other/saved/w.safetensors", "--input",
+                        "val-x.npy", "-o", "out.npy", "--checkpoint-key", key});
+  INFO(predicted.err);
+  CHECK(predicted.exit_code == 0);
+}
+
+TEST_CASE(
+    "a copy of an older version, or of a run before, is brought back, as far as it is whole") {
+  const SmallJob small(kSaving);
+  const std::string folder = small.path(), copy = folder + "/copy";
+  const TemporaryDirectory keys;
+  const std::string key = key_file(keys, "key", 'k');
+  const auto leat = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--checkpoint-key", key});
+    return run_leat(folder, words);
+  };
+  const Finished trained =
+      leat({"train", "model.onnxtxt", "--set", "steps=4", "--set",
+            cat("checkpoint={every_steps: 4, copy_to: '", copy, "'}"), "--output", "run"});
+  INFO(trained.err);
+  REQUIRE(trained.exit_code == 0);
+  // A copier that began before the training had its own provenance.
+  std::ofstream(copy + "/provenance.txt") << "run job-1\n";
+  SealedFiles older(real_files(),
+                    must(make_checkpoint_keys(std::vector<std::string>{std::string(48, 'k')})));
+  for (const char* name : {"/saved/export/a.safetensors", "/saved/weights.safetensors"}) {
+    const auto content = must(read_safetensors(older, folder + "/run" + name));
+    must(write_safetensors(older, copy + name, content));
+  }
+  const Finished brought = leat({"checkpoint", "copy", "copy", "back"});
+  INFO(brought.err);
+  CHECK(brought.exit_code == 0);
+  CHECK(brought.err.find("warning") == std::string::npos);
+  CHECK(sealed_files(folder + "/back/saved") == 6);
+  CHECK(leat({"metrics", "copy", "--tensorboard", "board"}).exit_code == 0);
+
+  const std::string spoiled = copy + "/saved/export/a.safetensors";
+  fs::resize_file(spoiled, fs::file_size(spoiled) - 1);
+  const Finished rest = leat({"checkpoint", "copy", "copy", "rest"});
+  INFO(rest.err);
+  CHECK(rest.exit_code == 0);
+  CHECK_THAT(rest.err, Catch::Contains("warning: 'copy/saved/export/a.safetensors': expected "));
+  CHECK(sealed_files(folder + "/rest/saved") == 5);
+  CHECK(leat({"train", "--resume", "rest", "--set", "checkpoint={every_steps: 4}"}).exit_code == 0);
+
+  // A file that names the run and cannot be read is no missing one.
+  fs::remove(copy + "/provenance.txt");
+  fs::create_directory(copy + "/provenance.txt");
+  const Finished unread = leat({"checkpoint", "copy", "copy", "none"});
+  CHECK(unread.exit_code != 0);
+  CHECK_THAT(unread.err, Catch::Contains("provenance.txt"));
 }
 
 TEST_CASE("the key of checkpoints is read from a variable, and from a file like a secret") {

@@ -353,4 +353,27 @@ TEST_CASE("a copy that a disk reads in part is brought without the saved files t
   CHECK(lacks_key(one.bring_with(none).status()));
 }
 
+TEST_CASE("a copy that an older version made, with the names of other files, is brought back") {
+  SavingRun one("a-0001");
+  const std::vector<std::string> names = {"export/model.onnx", "weights.safetensors",
+                                          "deep/best_weights.safetensors",
+                                          "step-00000005/part-00000-of-00001.safetensors"};
+  for (const std::string& name : names) must(one.save(name));
+  CHECK(one.copy().empty());
+  SealedFiles older(real_files(), one.keys());
+  for (const std::string& name : names) {
+    const std::string path = one.to() + "/saved/" + name;
+    must(write_file_atomically(older, path, one.read(path)));
+    CHECK_FALSE(read_file(one.files(), path, UINT64_MAX).ok());
+  }
+  SealedFiles reading(real_files(), one.keys(),
+                      RunFolders({{one.to(), "a-0001", true}, {one.back(), "a-0001"}}));
+  CHECK(must(one.bring_with(reading)) == 5);
+  CHECK(one.refused().empty());
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(one.read(one.back() + "/saved/" + name) == one.read(one.run() + "/saved/" + name));
+  }
+}
+
 }  // namespace leat

@@ -71,6 +71,44 @@ TEST_CASE("a saved file is read under its name, and of a job in the folder of th
   CHECK_FALSE(run.allows("run/saved/" + longest + "n", saved_role("a-0001", longest)));
 }
 
+TEST_CASE("a copy to read may have the saved files of older versions and of a run without an id") {
+  const RunFolders copy({{"copy", "a-0001", true}}),
+      strict(std::vector<RunFolder>{{"copy", "a-0001"}});
+  const std::string part = "step-00000005/part-00000-of-00001.safetensors";
+  for (const std::string& name :
+       {std::string("export/v"), std::string("deep/weights.safetensors"), part}) {
+    INFO(name);
+    const std::string path = "copy/saved/" + name;
+    const std::string older = sealed_role(path);
+    REQUIRE(older != "");
+    CHECK(copy.allows(path, older));
+    CHECK_FALSE(strict.allows(path, older));
+    CHECK(copy.allows(path, saved_role("", name)));
+    CHECK_FALSE(strict.allows(path, saved_role("", name)));
+    CHECK(copy.allows(path, saved_role("a-0001", name)));
+    for (const std::string& other : {saved_role("a-0002", name), saved_role("", "w"),
+                                     std::string("export/w"), std::string("value v")})
+      CHECK_FALSE(copy.allows(path, other));
+  }
+  CHECK_FALSE(copy.allows("copy/saved/v", "export/v"));
+  CHECK_FALSE(copy.allows("copy/export/v", saved_role("", "export/v")));
+  CHECK_FALSE(copy.allows("other/saved/v", saved_role("", "v")));
+}
+
+TEST_CASE("a training reads the saved files of other runs by the end of their paths") {
+  const RunFolders reading = RunFolders::with_others({{"run"}}), strict({{"run"}});
+  for (const char* path : {"other/saved/v", "/x/other/saved/v", "./run/saved/v", "/x/run/saved/v",
+                           "saved/v", "runs/saved/v"}) {
+    INFO(path);
+    CHECK(reading.allows(path, "saved/a-0001/v"));
+    CHECK(reading.allows(path, "saved/-/v"));
+    CHECK_FALSE(reading.allows(path, "saved/-/w"));
+    CHECK_FALSE(strict.allows(path, "saved/-/v"));
+  }
+  for (const char* path : {"run/saved/w", "run/deep/saved/v", "run/v", "other/v", "run/export/v"})
+    CHECK_FALSE(reading.allows(path, "saved/-/v"));
+}
+
 TEST_CASE("a program that knows no folder of a run reads a saved file by the end of its path") {
   const RunFolders none;
   for (const char* path : {"a/saved/export/v", "saved/export/v", "/saved/saved/export/v"})
