@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/base/sealed_magic.h"
 #include "devices/base/text.h"
@@ -119,14 +120,11 @@ class SavingCluster {
   Status fetch(const std::string& id, const std::string& name) {
     return client_->fetch(id, name, cluster_.folder() / ("again-" + id)).status();
   }
-  // The files of the master that have these bytes somewhere.
+  // The files of the master that have these bytes somewhere. It may remove others meanwhile.
   int files_with(const std::string& wanted) const {
-    int count = 0;
-    for (const auto& each : fs::recursive_directory_iterator(cluster_.folder() / "master")) {
-      if (each.is_regular_file() && content_of(each.path()).find(wanted) != std::string::npos)
-        ++count;
-    }
-    return count;
+    std::optional<int> count;
+    REQUIRE(eventually([&] { return (count = try_files_with(wanted)).has_value(); }));
+    return *count;
   }
   // The count that the job has saved, or 0.
   float count(const std::string& id) const {
@@ -140,6 +138,19 @@ class SavingCluster {
   }
 
  private:
+  // Nothing if a folder has vanished on the way, so that files behind it were not seen.
+  std::optional<int> try_files_with(const std::string& wanted) const {
+    int count = 0;
+    std::error_code error;
+    fs::recursive_directory_iterator at(cluster_.folder() / "master", error);
+    for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+      std::error_code gone;
+      if (at->is_regular_file(gone) && content_of(at->path()).find(wanted) != std::string::npos)
+        ++count;
+    }
+    return error ? std::nullopt : std::optional(count);
+  }
+
   ProcessCluster cluster_;
   std::unique_ptr<ClusterClient> client_;
 };
