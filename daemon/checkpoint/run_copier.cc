@@ -135,7 +135,7 @@ void RunCopier::run() {
     // A newer one makes good for this one; and one that the run removed meanwhile is no loss then.
     const bool has_newer = step && offered_;
     if (step && !has_newer) failed_ = done.ok() ? std::nullopt : step;
-    if (!done.ok()) (step ? failures_.of_step : failures_.of_files) = done;
+    (step ? failures_.of_step : failures_.of_files) = done;
     if (!done.ok() && !stopped_ && !(has_newer && is_gone)) {
       warnings_.push_back(cat(step ? cat("no copy of the checkpoint of step ", *step)
                                    : std::string("not all files of the run are copied"),
@@ -165,8 +165,7 @@ Status RunCopier::finish(milliseconds patience, const std::function<bool()>& sto
     const bool is_done = !offered_ && !wants_files_ && !works_;
     if (is_done && !failed_ && succeeded_.value_or(false)) return {};
     // A checkpoint counts more than a file beside it; but either may be copied later.
-    const Status& failure =
-        failed_ || failures_.of_files.ok() ? failures_.of_step : failures_.of_files;
+    const Status& failure = failures_.of_step.ok() ? failures_.of_files : failures_.of_step;
     const bool may_pass =
         (failed_ && may_pass_later(failures_.of_step.code())) ||
         (!succeeded_.value_or(false) && may_pass_later(failures_.of_files.code()));

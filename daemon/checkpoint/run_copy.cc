@@ -152,12 +152,6 @@ Status add_names(Files& files, const std::string& folder, const std::string& pre
   return {};
 }
 
-// Whether an error of a file is one of this file alone, which comes again each time.
-bool is_of_file(Code code) {
-  return code == Code::invalid_argument || code == Code::failed_precondition ||
-         code == Code::unimplemented;
-}
-
 }  // namespace
 
 Status RunCopy::expect_none() const {
@@ -183,8 +177,10 @@ Status RunCopy::copy_changed() {
       const auto there = files_.exists(from);
       if (there.ok() && !*there) continue;  // the run has removed it meanwhile
       if (!is_saved(file.name) || done.code() == Code::cancelled) return done;
-      // A place that takes nothing now would keep the checkpoint waiting for each of many files.
-      if (!is_of_source && !is_of_file(done.code())) takes_saved = false;
+      // A place that does not answer would keep the checkpoint waiting for each of many files.
+      const Code code = done.code();
+      if (!is_of_source && (code == Code::unavailable || code == Code::deadline_exceeded))
+        takes_saved = false;
       if (left_out_.ok()) left_out_ = done;
       continue;
     }
@@ -306,12 +302,14 @@ Result<bool> is_damaged(Files& files, const std::string& path, const Status& why
 
 namespace {
 
-// Whether a run is brought without a saved file because of such a failure. A store that does not
-// answer may have the file, and so has the owner of a key that is not here.
+// Whether a run is brought without a saved file because of such a failure, of the file itself. A
+// store that does not answer, or refuses, may have the file; so has the owner of a key that is not
+// here; and a place or a process that lacks room can be helped.
 bool may_lack(const std::string& name, const std::string& path, const FileCopied& copied) {
   const Status& why = copied.status;
-  if (!is_saved(name) || lacks_key(why) || why.code() == Code::cancelled) return false;
-  return is_of_file(why.code()) || (copied.is_of_source && !is_store_path(path));
+  if (!is_saved(name) || !copied.is_of_source || lacks_key(why)) return false;
+  if (is_store_path(path)) return why.code() == Code::invalid_argument;
+  return why.code() != Code::cancelled && why.code() != Code::resource_exhausted;
 }
 
 // Copies what is beside the checkpoints.
