@@ -288,6 +288,20 @@ TEST_CASE("a saved file that a disk fails to read or to take keeps no checkpoint
   for (const char* name : {"/saved/a", "/saved/v", "/saved/w"}) CHECK(fs::exists(one.to() + name));
 }
 
+TEST_CASE("a saved file for which the copy lacks room keeps back no other one") {
+  SavingRun one("a-0001");
+  for (const char* name : {"a", "v"}) must(one.save(name));
+  FaultyDisk disk(one.files(), FaultyDisk::works, [&](const std::string& path) {
+    const bool is_large = path.starts_with(one.to() + "/saved/a");
+    return is_large ? resource_exhausted(cat("'", path, "': no space left")) : Status();
+  });
+  RunCopy copy(disk, {one.run(), one.to(), 3});
+  must(copy.copy(5));
+  CHECK(copy.left_out().code() == Code::resource_exhausted);
+  CHECK_FALSE(fs::exists(one.to() + "/saved/a"));
+  CHECK(fs::exists(one.to() + "/saved/v"));
+}
+
 TEST_CASE("an export of a long name is copied, and is encrypted there") {
   SavingRun one("a-0001");
   const std::string name = "/export/" + std::string(230, 'e');
