@@ -5,8 +5,8 @@
 // advises against several in a process that launches graphs with NCCL in them, and a GPU that fails
 // takes its process with it.
 //
-// Any error of CUDA but a lack of memory is final: all queues of the device fail with it, and so
-// does all work that is enqueued later.
+// Any error of CUDA is final but a lack of memory and a refusal to allocate: all queues of the
+// device fail with it, and so does all work that is enqueued later.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -90,7 +90,8 @@ class CudaDevice final : public Device {
   friend class CudaQueue;
   CudaDevice(int index, const cudaDeviceProp& properties, uint64_t free_bytes);
   Status start();
-  // The error as a status. Fails the device with it unless it is a lack of memory.
+  // The error of a call that allocates, as a status. Fails the device with it unless CUDA refused
+  // the call: for lack of memory, within a recording, or for its arguments.
   Status check_allocation(cudaError_t error, std::string_view subject);
   void watch();
   // True if a mark was reached.

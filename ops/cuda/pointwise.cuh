@@ -6,6 +6,7 @@
 
 #include "devices/cuda/complaint.h"
 #include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/pointwise.h"
 #include "ops/cuda/vector.cuh"
 #include "ops/elements/element.h"
@@ -197,6 +198,21 @@ PointwiseLaunch for_signed(DType dtype) {
 template <template <typename, typename, typename> class Body, typename F>
 PointwiseLaunch for_numbers(DType dtype) {
   return is_float(dtype) ? for_floats<Body, F>(dtype) : for_ints<Body, F>(dtype);
+}
+
+// f(T{}) for the C++ type T of a dtype; null for a narrow type, and of the second for all but
+// floats.
+template <typename F>
+PointwiseLaunch launch_for(DType dtype, F f) {
+  PointwiseLaunch found = nullptr;
+  (void)dispatch_all(dtype, [&](auto zero) { return found = f(zero), cudaSuccess; });
+  return found;
+}
+template <typename F>
+PointwiseLaunch launch_for_floats(DType dtype, F f) {
+  PointwiseLaunch found = nullptr;
+  (void)dispatch_floats(dtype, [&](auto zero) { return found = f(zero), cudaSuccess; });
+  return found;
 }
 
 // One row of a table of ops.

@@ -21,73 +21,13 @@ struct CastTo {
   }
 };
 
-template <typename From>
-PointwiseLaunch cast_from(DType to) {
-  switch (to) {
-    case DType::f32:
-      return launch_pointwise<CastTo<From, float>>;
-    case DType::f64:
-      return launch_pointwise<CastTo<From, double>>;
-    case DType::f16:
-      return launch_pointwise<CastTo<From, Half>>;
-    case DType::bf16:
-      return launch_pointwise<CastTo<From, BFloat16>>;
-    case DType::i8:
-      return launch_pointwise<CastTo<From, int8_t>>;
-    case DType::i16:
-      return launch_pointwise<CastTo<From, int16_t>>;
-    case DType::i32:
-      return launch_pointwise<CastTo<From, int32_t>>;
-    case DType::i64:
-      return launch_pointwise<CastTo<From, int64_t>>;
-    case DType::u8:
-      return launch_pointwise<CastTo<From, uint8_t>>;
-    case DType::u16:
-      return launch_pointwise<CastTo<From, uint16_t>>;
-    case DType::u32:
-      return launch_pointwise<CastTo<From, uint32_t>>;
-    case DType::u64:
-      return launch_pointwise<CastTo<From, uint64_t>>;
-    case DType::boolean:
-      return launch_pointwise<CastTo<From, bool>>;
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace
 
 PointwiseLaunch find_cast(DType from, DType to) {
-  switch (from) {
-    case DType::f32:
-      return cast_from<float>(to);
-    case DType::f64:
-      return cast_from<double>(to);
-    case DType::f16:
-      return cast_from<Half>(to);
-    case DType::bf16:
-      return cast_from<BFloat16>(to);
-    case DType::i8:
-      return cast_from<int8_t>(to);
-    case DType::i16:
-      return cast_from<int16_t>(to);
-    case DType::i32:
-      return cast_from<int32_t>(to);
-    case DType::i64:
-      return cast_from<int64_t>(to);
-    case DType::u8:
-      return cast_from<uint8_t>(to);
-    case DType::u16:
-      return cast_from<uint16_t>(to);
-    case DType::u32:
-      return cast_from<uint32_t>(to);
-    case DType::u64:
-      return cast_from<uint64_t>(to);
-    case DType::boolean:
-      return cast_from<bool>(to);
-    default:
-      return nullptr;
-  }
+  return launch_for(from, [to](auto x) {
+    using From = decltype(x);
+    return launch_for(to, [](auto y) { return launch_pointwise<CastTo<From, decltype(y)>>; });
+  });
 }
 
 }  // namespace leat::cuda

@@ -87,41 +87,6 @@ struct DequantizeNarrow {
   }
 };
 
-// Body<T> for the C++ type of a dtype that is not narrow.
-template <template <typename> class Body>
-PointwiseLaunch for_wide(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return launch_pointwise<Body<float>>;
-    case DType::f64:
-      return launch_pointwise<Body<double>>;
-    case DType::f16:
-      return launch_pointwise<Body<Half>>;
-    case DType::bf16:
-      return launch_pointwise<Body<BFloat16>>;
-    case DType::i8:
-      return launch_pointwise<Body<int8_t>>;
-    case DType::i16:
-      return launch_pointwise<Body<int16_t>>;
-    case DType::i32:
-      return launch_pointwise<Body<int32_t>>;
-    case DType::i64:
-      return launch_pointwise<Body<int64_t>>;
-    case DType::u8:
-      return launch_pointwise<Body<uint8_t>>;
-    case DType::u16:
-      return launch_pointwise<Body<uint16_t>>;
-    case DType::u32:
-      return launch_pointwise<Body<uint32_t>>;
-    case DType::u64:
-      return launch_pointwise<Body<uint64_t>>;
-    case DType::boolean:
-      return launch_pointwise<Body<bool>>;
-    default:
-      return nullptr;
-  }
-}
-
 template <typename From>
 PointwiseLaunch quantize_from(DType to) {
   switch (to) {
@@ -160,37 +125,17 @@ PointwiseLaunch dequantize_to(DType from) {
 
 PointwiseLaunch find_narrow_cast(DType from, DType to) {
   if (is_narrow(from) && is_narrow(to)) return launch_pointwise<NarrowToNarrow>;
-  return is_narrow(from) ? for_wide<WidenNarrow>(to) : for_wide<ToNarrow>(from);
+  if (is_narrow(from))
+    return launch_for(to, [](auto y) { return launch_pointwise<WidenNarrow<decltype(y)>>; });
+  return launch_for(from, [](auto x) { return launch_pointwise<ToNarrow<decltype(x)>>; });
 }
 
 PointwiseLaunch find_quantize(DType from, DType to) {
-  switch (from) {
-    case DType::f32:
-      return quantize_from<float>(to);
-    case DType::f64:
-      return quantize_from<double>(to);
-    case DType::f16:
-      return quantize_from<Half>(to);
-    case DType::bf16:
-      return quantize_from<BFloat16>(to);
-    default:
-      return nullptr;
-  }
+  return launch_for_floats(from, [to](auto x) { return quantize_from<decltype(x)>(to); });
 }
 
 PointwiseLaunch find_dequantize(DType from, DType to) {
-  switch (to) {
-    case DType::f32:
-      return dequantize_to<float>(from);
-    case DType::f64:
-      return dequantize_to<double>(from);
-    case DType::f16:
-      return dequantize_to<Half>(from);
-    case DType::bf16:
-      return dequantize_to<BFloat16>(from);
-    default:
-      return nullptr;
-  }
+  return launch_for_floats(to, [from](auto y) { return dequantize_to<decltype(y)>(from); });
 }
 
 }  // namespace leat::cuda

@@ -58,13 +58,12 @@ Status infer_widen(InferContext& ctx) {
   return {};
 }
 
-// A gradient flows between float types only: an integer has none.
+// A gradient has the type of the float that was cast. That of elements that stand for floats
+// (ops/definitions/quantize.cc) is of floats itself.
 Status cast_gradient(GradientContext& ctx) {
   const DType from = ctx.type(ctx.input(0)).dtype;
-  // The gradient of stored elements is of floats, as it comes (ops/definitions/quantize.cc).
-  const bool stands = !is_float(from);
   const int64_t to = dtype_onnx_code(from);
-  ctx.set_grad(0, stands ? ctx.grad(0) : ctx.emit("Cast", {ctx.grad(0)}, {{"to", to}}));
+  ctx.set_grad(0, is_float(from) ? ctx.emit("Cast", {ctx.grad(0)}, {{"to", to}}) : ctx.grad(0));
   return {};
 }
 

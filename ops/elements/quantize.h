@@ -26,7 +26,7 @@ LEAT_INLINE uint8_t quantized_code(const NarrowFormat& format, X x, uint8_t zero
   const float by = narrow_value(format, zero);
   if (format.is_float()) return narrow_code(format, static_cast<Shifted<X>>(x) + by, rules);
   const auto moved = static_cast<Shifted<X>>(std::nearbyint(x)) + by;
-  const float most = narrow_value(format, format.largest);
+  const float most = format.largest;  // the code of a positive integer is the integer
   const float least = format.kind == NarrowFormat::Kind::signed_int ? -most - 1 : 0;
   return narrow_code(format, moved > most ? most : moved < least ? least : moved);
 }
