@@ -58,8 +58,8 @@ Status infer_widen(InferContext& ctx) {
   return {};
 }
 
-// A gradient has the type of the float that was cast. That of elements that stand for floats
-// (ops/definitions/quantize.cc) is of floats itself.
+// A gradient has the type of the float that was cast. Elements that stand for floats
+// (ops/definitions/quantize.cc) have gradients of floats.
 Status cast_gradient(GradientContext& ctx) {
   const DType from = ctx.type(ctx.input(0)).dtype;
   const int64_t to = dtype_onnx_code(from);
