@@ -22,6 +22,9 @@
 namespace leat {
 
 class Device;
+class WireReceiver;
+class WireSender;
+enum class WireKind : uint8_t;
 
 // A range of a device's memory. Its destructor frees it.
 // Threads: any; queues and timelines order the accesses to the bytes.
@@ -181,6 +184,16 @@ class Device {
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
   // Enqueues a copy within the device's memory in queue(compute).
   virtual void copy_within(void* to, const void* from, size_t bytes) = 0;
+
+  // Ok if the device has wires of that kind (devices/core/device_wire.h); else unavailable, with
+  // the reason.
+  virtual Status has_wires(WireKind kind);
+  // Make the ends of a wire. `into`, memory of this device that allocate() returned, outlives the
+  // receiving end, and the device both. `offer` is that of the receiving end, of any process.
+  // unavailable, with the reason; invalid_argument if `offer` is none of that kind.
+  virtual Result<std::unique_ptr<WireReceiver>> make_wire_receiver(WireKind kind, Buffer& into);
+  virtual Result<std::unique_ptr<WireSender>> make_wire_sender(WireKind kind,
+                                                               std::string_view offer);
 };
 
 }  // namespace leat
