@@ -28,6 +28,7 @@
 #include "devices/core/device.h"
 #include "ops/catalogue.h"
 #include "ops/graph/kernel.h"
+#include "tests/async_wires.h"
 
 namespace leat::testing {
 
@@ -287,6 +288,15 @@ class AsyncDevice final : public Device {
   void copy_within(void* to, const void* from, size_t bytes) override {
     compute_.enqueue([=] { return copy(to, from, bytes, {}); });
   }
+  Status has_wires(WireKind) override { return {}; }
+  Result<std::unique_ptr<WireReceiver>> make_wire_receiver(WireKind kind, Buffer& into) override {
+    return std::unique_ptr<WireReceiver>(new AsyncWireReceiver(kind, into, access()));
+  }
+  Result<std::unique_ptr<WireSender>> make_wire_sender(WireKind, std::string_view offer) override {
+    auto wire = AsyncWires::all().find(offer);
+    if (!wire) return invalid_argument("expected the offer of a wire of this process");
+    return std::unique_ptr<WireSender>(new AsyncWireSender(std::move(wire), access()));
+  }
 
  private:
   struct HostBuffer final : Buffer {
@@ -296,6 +306,9 @@ class AsyncDevice final : public Device {
     std::vector<std::byte> bytes;
   };
 
+  AsyncWireState::Access access() {
+    return [this](bool enters) { enters ? memory_.enter() : memory_.leave(); };
+  }
   static AsyncDeviceOptions without_failure(AsyncDeviceOptions options) {
     options.failing_work = 0;
     return options;

@@ -33,6 +33,10 @@ class Channel {
   // always done when it returns.
   virtual Timeline* sent(uint32_t /*edge*/) { return nullptr; }
 
+  // True if values of the edge are pushed in place, by push_in_place() alone, and lie in the memory
+  // of the sender's device; else they lie in the host's.
+  virtual bool takes_device_memory(uint32_t /*edge*/) const { return false; }
+
   // The place where the producer may write the value of `turn` itself, so that the push of those
   // bytes copies nothing; null if there is none. All turns of one parity share a place that never
   // changes. A caller may ask for it early, and may write there when it has credit as for push().

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "devices/core/device_wire.h"
 
 namespace leat {
 
@@ -26,6 +29,8 @@ struct Endpoint {
   std::string machine;
   // The socket at which peers of the same machine reach the runner.
   std::string unix_address;
+  // The kinds of wires that the partition's device has and its worker allows.
+  std::vector<WireKind> wires;
 };
 
 }  // namespace leat

@@ -1,7 +1,8 @@
 // Receive slots: the memory where values from other partitions land. Every edge between partitions
 // has one slot for each step in flight. The slots are allocated when a plan is registered, so that
 // a producer may push before the consumer asks, and a step allocates nothing. They are in memory of
-// the host, where every transport can write.
+// the host, where every transport can write; but those that a wire fills (transport/direct/) are in
+// memory of the device.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,7 @@ class SlotTable {
   // (devices/core/pages.h). resource_exhausted if there is no memory.
   Status open(uint32_t edge, size_t bytes, Device& device);
   // The same with memory that exists: kSlotDepth buffers of `bytes` bytes, and none for a token.
-  // Large ones begin on a page of shared memory.
+  // Large ones in memory of the host begin on a page of shared memory.
   void open(uint32_t edge, size_t bytes, std::vector<std::unique_ptr<Buffer>> slots);
 
   // REQUIRES: the edge is open.

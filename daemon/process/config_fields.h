@@ -46,6 +46,8 @@ inline constexpr auto kConfines =
 inline constexpr auto kLocalRoles =
     std::to_array<std::string_view>({"none", "viewer", "submitter", "operator", "admin", "worker"});
 inline constexpr auto kJobsVisible = std::to_array<std::string_view>({"all", "own"});
+inline constexpr auto kGpuWires =
+    std::to_array<std::string_view>({"none", "ipc", "nccl", "all"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
 // In bytes: the room for the cluster's name in a hello message.
@@ -163,6 +165,7 @@ void visit(Visitor& v, WorkerConfig& c) {
   v.bytes("memory_limit", c.memory_limit);
   v.boolean("gpus", c.gpus);
   v.integer("runners_per_gpu", {.min = 1, .max = 16}, c.runners_per_gpu);
+  v.choice("gpu_wires", kGpuWires, c.gpu_wires);
   v.named_paths("datasets", c.datasets);
   v.boolean("local_paths", c.local_paths);
   v.path("state_dir", c.state_dir);

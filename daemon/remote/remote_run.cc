@@ -6,6 +6,7 @@
 #include "daemon/remote/wire_runner_channel.h"
 #include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
 #include "transport/rpc/chunks.h"
 
 namespace leat {
@@ -144,6 +145,11 @@ Endpoint RemoteRun::endpoint() const {
   endpoint.data_address = facts.data_address;
   endpoint.machine = facts.machine;
   endpoint.unix_address = facts.unix_address;
+  const std::string& device = state_->plan->partitions[state_->part.partition].device;
+  for (const RunnerDevice& accelerator : facts.accelerators) {
+    if (device == cat(task_of(facts.device_name), "/", accelerator.name))
+      endpoint.wires = accelerator.wires;
+  }
   return endpoint;
 }
 

@@ -64,12 +64,26 @@ Result<std::unique_ptr<JobRunner>> JobRunner::create(
   return runner;
 }
 
+// A kind that is allowed and lacking is no error: values go through the host's memory then.
+std::vector<WireKind> JobRunner::wires_of(Device& device) {
+  std::vector<WireKind> wires;
+  for (const WireKind kind : config_.gpu_wires) {
+    const Status has = device.has_wires(kind);
+    if (has.ok()) {
+      wires.push_back(kind);
+    } else {
+      parts_.log.warning("has no wires of kind ", name_of(kind), ": ", has.message());
+    }
+  }
+  return wires;
+}
+
 std::vector<RunnerDevice> JobRunner::accelerators() {
   std::vector<RunnerDevice> facts;
   for (size_t d = 1; d < host_.devices(); ++d) {
-    const Device& device = host_.device(d);
+    Device& device = host_.device(d);
     facts.push_back({device.name(), std::string(device.kind()), device.memory_bytes(),
-                     device.alignment(), device.description()});
+                     device.alignment(), device.description(), wires_of(device)});
   }
   return facts;
 }

@@ -99,6 +99,8 @@ class JobRunner {
             TurnLog::News news, Logger log, std::vector<std::unique_ptr<Device>> accelerators);
   // Opens the unix socket for peers on this machine.
   void listen();
+  // The kinds that the device has and the worker's configuration allows.
+  std::vector<WireKind> wires_of(Device& device);
 
   const RunnerConfig config_;
   // The order of the members is the order of their lives: runs use all that stands above them.

@@ -8,6 +8,7 @@
 #include "devices/base/text.h"
 #include "scheduler/graph/device_name.h"
 #include "scheduler/runtime/places.h"
+#include "transport/direct/direct_link.h"
 #include "transport/shm/shm_link.h"
 #include "transport/tcp/tcp_link.h"
 
@@ -118,6 +119,7 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) c
     peer.setup.slots = &run.slots();
     peer.setup.on_failure = setup_.on_failure;
     LEAT_ASSIGN_OR_RETURN(peer.carrier, choose_carrier(setup_.transport, here, setup_.peers[p]));
+    peer.wire = direct::choose_wire(here, setup_.peers[p]);
     if (peer.carrier == Carrier::tcp && !setup_.may_use_tcp) {
       return failed_precondition(cat("transport tcp from ", peer.setup.self, " to ",
                                      peer.setup.peer, ": ", peer.setup.self, " may not use it"));
@@ -145,10 +147,11 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
                                        Deadline deadline) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Peer> peers, find_peers(run));
   // Slots come before links, because a value may arrive as soon as its link is open. Slots for
-  // values over shared memory are opened later, in the arena of their link.
+  // values over shared memory are opened later, in the arena of their link, and those of wires in
+  // memory of the device.
   std::vector<bool> over_tcp;
   for (uint32_t p = 0; p < peers.size(); ++p)
-    over_tcp.push_back(peers[p].carrier == Carrier::tcp && !is_here(p));
+    over_tcp.push_back(peers[p].carrier == Carrier::tcp && !peers[p].wire && !is_here(p));
   LEAT_RETURN_IF_ERROR(worker.open_slots(run, over_tcp));
   // The outbox has to be there before the first link over memory, which shows it to its peer.
   LEAT_ASSIGN_OR_RETURN(outbox_, make_outbox(run.plan(), peers));
@@ -158,7 +161,7 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
   for (uint32_t p = 0; p < peers.size(); ++p) {
     if (!peers[p].linked()) continue;
     const std::string doing = cat("opening the link to ", peers[p].setup.peer);
-    auto made = link(p, peers[p], deadline);
+    auto made = link(p, peers[p], worker.device(run.device()), deadline);
     if (made.ok()) {
       links[p] = std::move(*made);
       continue;
@@ -183,7 +186,28 @@ void RunLinks::tell_unopened(const Peer& peer, const Status& why) const {
     setup_.on_unopened({setup_.assembly, peer.setup.peer, LinkFault::lost, why.message()});
 }
 
-Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Deadline deadline) {
+Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Device& device,
+                                             Deadline deadline) {
+  return peer.wire ? link_devices(partition, peer, device, deadline)
+                   : link_hosts(partition, peer, deadline);
+}
+
+// The inner link is made as any other, for announcements in place of values.
+Result<std::unique_ptr<Link>> RunLinks::link_devices(uint32_t partition, Peer& peer, Device& device,
+                                                     Deadline deadline) {
+  const auto edges = static_cast<uint32_t>(peer.setup.slots->size());
+  const bool dials = setup_.partition < partition;
+  LEAT_ASSIGN_OR_RETURN(auto maker,
+                        direct::DirectLinkMaker::create(peer.setup, *peer.wire, device,
+                                                        edges, dials));
+  peer.setup = maker.inner_setup();
+  if (peer.carrier == Carrier::tcp) LEAT_RETURN_IF_ERROR(maker.open_inner_slots());
+  LEAT_ASSIGN_OR_RETURN(auto inner, link_hosts(partition, peer, deadline));
+  return maker.connect(std::move(inner), deadline);
+}
+
+Result<std::unique_ptr<Link>> RunLinks::link_hosts(uint32_t partition, Peer& peer,
+                                                   Deadline deadline) {
   if (peer.carrier == Carrier::shm) return link_memory(partition, peer, deadline);
   // The dialer opens the express socket first, then the bulk socket, and the other end takes them
   // by role.

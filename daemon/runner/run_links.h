@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -105,12 +106,14 @@ class RunLinks {
   struct Peer {
     LinkSetup setup;
     Carrier carrier = Carrier::tcp;
+    // Its values go from device to device, and over the carrier only what announces them.
+    std::optional<WireKind> wire = std::nullopt;
     bool linked() const { return !setup.incoming.empty() || !setup.outgoing.empty(); }
   };
 
   // True for the partitions of this runner.
   bool is_here(uint32_t partition) const;
-  // Sorts the plan's edges by peer and chooses the carriers.
+  // Sorts the plan's edges by peer, and chooses the carriers and wires.
   Result<std::vector<Peer>> find_peers(HostedPartition& run) const;
   // Memory for values that several peers read, so that each is written once. Null if there are
   // none.
@@ -118,8 +121,12 @@ class RunLinks {
                                                          const std::vector<Peer>& peers) const;
   // Reports a link that could not be opened.
   void tell_unopened(const Peer& peer, const Status& why) const;
-  // Opens one link over the peer's carrier.
-  Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);
+  // Opens one link over the peer's carrier, and the wires of `device` beside it.
+  Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Device& device,
+                                     Deadline deadline);
+  Result<std::unique_ptr<Link>> link_devices(uint32_t partition, Peer& peer, Device& device,
+                                             Deadline deadline);
+  Result<std::unique_ptr<Link>> link_hosts(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> share_memory(Descriptor socket, Peer& peer, Deadline deadline);
   // Dials the peer, or waits for its connection if it has the lower number.

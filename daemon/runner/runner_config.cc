@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/wires.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -79,6 +80,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
     if (transport == "shm") config.may_share_memory = true;
     if (transport == "tcp") config.may_use_tcp = true;
   }
+  config.gpu_wires = read_wires(boot.getGpuWires());
   config.memory_limit = boot.getMemoryLimit();
   config.log_level = boot.getLogLevel();
   config.rejoin_within = std::chrono::milliseconds(boot.getRejoinMs());

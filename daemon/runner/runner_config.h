@@ -10,6 +10,7 @@
 
 #include "daemon/confine/confinement.h"
 #include "devices/base/status.h"
+#include "devices/core/device_wire.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/identity.h"
 #include "transport/seal/seal.h"
@@ -60,6 +61,8 @@ struct RunnerConfig {
   // The transports that the worker's configuration allows.
   bool may_share_memory = true;
   bool may_use_tcp = true;
+  // The kinds of wires that its GPU may use.
+  std::vector<WireKind> gpu_wires;
   // The bytes of the device that the job may use. 0: all of the machine's memory.
   uint64_t memory_limit = 0;
   // GPUs that the runner opens: 0 or 1.

@@ -746,6 +746,7 @@ struct RunnerDevice {
   memoryBytes @2 :UInt64;
   alignment @3 :UInt64;           # of values in its memory, in bytes
   description @4 :Text;           # its model and libraries, on which the weights depend
+  wires @5 :List(Text);           # the kinds of wires that it has and may use: "ipc", "nccl"
 }
 
 interface Runner {
@@ -905,6 +906,7 @@ struct Peer {
   dataAddress @3 :Text;           # of its worker, which passes the connection to the runner
   machine @4 :Text;
   unixAddress @5 :Text;
+  wires @6 :List(Text);           # of the partition's device: see RunnerDevice
 }
 
 struct Feed {
@@ -1016,6 +1018,7 @@ struct RunnerBoot {
   rejoinMs @11 :UInt32;           # how long it looks for a lost master; 0: not at all
   seal @12 :UInt8;                # a value of Seal (transport/seal/seal.h)
   confinement @13 :RunnerConfinement;  # how it confines itself, before it does anything else
+  gpuWires @14 :List(Text);       # the kinds of wires that its GPU may use: "ipc", "nccl"
 
   struct Dataset {
     name @0 :Text;

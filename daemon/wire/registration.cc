@@ -7,6 +7,7 @@
 
 #include "daemon/jobs/grammar.h"
 #include "daemon/wire/views.h"
+#include "daemon/wire/wires.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 
@@ -133,6 +134,7 @@ void write_runner(const RunnerInfo& info, std::span<const uint8_t> token,
     devices[i].setMemoryBytes(device.memory_bytes);
     devices[i].setAlignment(device.alignment);
     devices[i].setDescription(device.description);
+    write_wires(device.wires, devices[i].initWires(static_cast<unsigned>(device.wires.size())));
   }
 }
 
@@ -148,7 +150,8 @@ Result<RunnerInfo> read_runner(wire::RunnerInfo::Reader in) {
   for (const auto device : in.getAccelerators()) {
     info.accelerators.push_back({to_string(device.getName()), to_string(device.getKind()),
                                  device.getMemoryBytes(), device.getAlignment(),
-                                 to_string(device.getDescription())});
+                                 to_string(device.getDescription()),
+                                 read_wires(device.getWires())});
     const RunnerDevice& last = info.accelerators.back();
     // Plans are laid out by these facts, so a wrong one must not get as far as a compilation.
     if (info.accelerators.size() > kMaxAccelerators || last.kind.empty() || last.kind == "cpu" ||

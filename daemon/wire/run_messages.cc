@@ -4,6 +4,7 @@
 #include <span>
 
 #include "daemon/wire/views.h"
+#include "daemon/wire/wires.h"
 #include "devices/base/text.h"
 #include "ops/state/commits.h"
 #include "transport/rpc/chunks.h"
@@ -24,6 +25,7 @@ void write_peer(const Endpoint& peer, wire::Peer::Builder out) {
   out.setDataAddress(peer.data_address);
   out.setMachine(peer.machine);
   out.setUnixAddress(peer.unix_address);
+  write_wires(peer.wires, out.initWires(static_cast<unsigned>(peer.wires.size())));
 }
 
 Endpoint read_peer(wire::Peer::Reader in) {
@@ -34,6 +36,7 @@ Endpoint read_peer(wire::Peer::Reader in) {
   peer.data_address = in.getDataAddress();
   peer.machine = in.getMachine();
   peer.unix_address = in.getUnixAddress();
+  peer.wires = read_wires(in.getWires());
   return peer;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "devices/core/device_wire.h"
+
 namespace leat {
 
 // A device of a runner besides its CPU.
@@ -15,6 +17,7 @@ struct RunnerDevice {
   uint64_t memory_bytes = 0;  // that plans may reserve
   uint64_t alignment = 0;     // of values in its memory, in bytes
   std::string description;    // its model and libraries
+  std::vector<WireKind> wires = {};  // that it has and may use
 };
 
 // Threads: a value.

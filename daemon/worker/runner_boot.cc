@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/wires.h"
 
 namespace leat {
 namespace {
@@ -80,6 +81,8 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   }
   auto transports = boot.initTransports(static_cast<unsigned>(surroundings.transports.size()));
   for (unsigned t = 0; t < transports.size(); ++t) transports.set(t, surroundings.transports[t]);
+  write_wires(surroundings.gpu_wires,
+              boot.initGpuWires(static_cast<unsigned>(surroundings.gpu_wires.size())));
 
   // The length comes first, in little-endian order, since the socket has no ends of messages.
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);

@@ -28,6 +28,7 @@
 #include "daemon/wire/runner_order.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
+#include "devices/core/device_wire.h"
 #include "transport/io/identity.h"
 #include "transport/link_counters.h"
 
@@ -53,6 +54,7 @@ struct RunnerSurroundings {
   std::map<std::string, std::string> datasets;
   // "local", "shm", "tcp".
   std::vector<std::string> transports;
+  std::vector<WireKind> gpu_wires;  // that its runners may use
   std::string log_level;
   RunnerLimits limits;
   // Decides about their confinement, and about the parent of their directories in place of

@@ -41,6 +41,20 @@ std::string_view transport_name(WorkerTransport transport) {
   return "";
 }
 
+std::vector<WireKind> wires_of(GpuWires wires) {
+  switch (wires) {
+    case GpuWires::none:
+      return {};
+    case GpuWires::ipc:
+      return {WireKind::ipc};
+    case GpuWires::nccl:
+      return {WireKind::nccl};
+    case GpuWires::all:
+      return {WireKind::ipc, WireKind::nccl};
+  }
+  return {};
+}
+
 // Returns the facts with which this worker registers. The link draws the incarnation.
 WorkerInfo describe(const WorkerConfig& config, const std::string& data_address, uint32_t threads) {
   WorkerInfo info;
@@ -156,6 +170,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   if (config.local_paths) around.datasets[std::string(kAnyPath)] = kAnyPath;
   for (const WorkerTransport transport : config.transports)
     around.transports.emplace_back(transport_name(transport));
+  around.gpu_wires = wires_of(config.gpu_wires);
   around.log_level = log_level_name(config.log.level);
   around.limits = config.runner;
   around.confinement = daemon->confinement_.get();

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,13 @@ enum class WireKind : uint8_t { ipc, nccl };
 
 // "ipc", "nccl": in settings and messages.
 constexpr std::string_view name_of(WireKind kind) { return kind == WireKind::ipc ? "ipc" : "nccl"; }
+// Null for another word.
+inline std::optional<WireKind> find_wire_kind(std::string_view name) {
+  for (const WireKind kind : {WireKind::ipc, WireKind::nccl}) {
+    if (name_of(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
 // Whether the receiving end takes part in each transfer: values are announced before they travel.
 constexpr bool announces_first(WireKind kind) { return kind == WireKind::nccl; }
 

@@ -1,5 +1,7 @@
 #include "scheduler/runtime/device_transfers.h"
 
+#include <algorithm>
+
 namespace leat {
 namespace {
 
@@ -17,7 +19,13 @@ DeviceTransfers::DeviceTransfers(Program& program, TurnContexts& contexts, RunOu
       in_(device_.queue(QueueFor::copies_in)),
       out_(device_.queue(QueueFor::copies_out)),
       arriving_(most_pending(program)),
-      leaving_(most_pending(program)) {}
+      leaving_(most_pending(program)) {
+  for (const Entry& entry : program.entries()) {
+    if (entry.kind == Entry::Kind::send && entry.channel &&
+        entry.channel->takes_device_memory(entry.edge))
+      direct_.push_back({&entry});
+  }
+}
 
 const PlanInstruction& DeviceTransfers::instruction_of(const Entry& entry) const {
   return program_.partition().instructions[entry.instruction];
@@ -33,7 +41,7 @@ void DeviceTransfers::issue(const Entry& entry, uint64_t turn) {
 
 void DeviceTransfers::depart(const Entry& entry, uint64_t turn) {
   void* departure = nullptr;
-  if (entry.kind == Entry::Kind::send && program_.staging(entry.edge, turn))
+  if (entry.kind == Entry::Kind::send)
     departure = program_.departure(entry.edge, turn);
   else if (entry.kind == Entry::Kind::fetch && bytes_sent(entry) > 0)
     departure = program_.fetch_departure(entry.edge, turn);
@@ -86,7 +94,7 @@ void DeviceTransfers::proceed(uint64_t pause) {
   for (; !leaving_.empty() && out_.timeline().reached(leaving_.front().mark); leaving_.pop()) {
     const Pending& left = leaving_.front();
     if (!left.entry) {
-      if (left.turn + 1 == pause) return;
+      if (left.turn + 1 == pause || unsent(left.turn)) return;
       outcome_.finish(left.turn + 1);
       continue;
     }
@@ -115,9 +123,30 @@ bool DeviceTransfers::has_credit(const Pending& pending) const {
 Status DeviceTransfers::push(const Pending& pending) {
   const Entry& entry = *pending.entry;
   if (!entry.channel) return {};
+  for (Direct& direct : direct_) {
+    if (direct.send != &entry) continue;
+    LEAT_RETURN_IF_ERROR(entry.channel->push_in_place(
+        entry.edge, pending.turn, program_.departure(entry.edge, pending.turn), bytes_sent(entry)));
+    direct.pushed = pending.turn + 1;
+    return {};
+  }
   const void* staging = program_.staging(entry.edge, pending.turn);
   const size_t bytes = staging ? bytes_sent(entry) : 0;
   return entry.channel->push(entry.edge, pending.turn, staging, bytes);
+}
+
+const Entry* DeviceTransfers::unsent(uint64_t turn) const {
+  for (const Direct& direct : direct_) {
+    const uint64_t awaited = std::min(direct.pushed, turn + 1);
+    if (!direct.send->channel->sent(direct.send->edge)->reached(awaited)) return direct.send;
+  }
+  return nullptr;
+}
+
+bool DeviceTransfers::all_left() const {
+  return std::all_of(direct_.begin(), direct_.end(), [](const Direct& direct) {
+    return direct.send->channel->sent(direct.send->edge)->reached(direct.pushed);
+  });
 }
 
 void DeviceTransfers::add_waits(Awaited& awaited) const {
@@ -125,7 +154,12 @@ void DeviceTransfers::add_waits(Awaited& awaited) const {
   if (!arriving_.empty()) awaited.add(in_.timeline(), arriving_.front().mark);
   if (leaving_.empty()) return;
   const Pending& next = leaving_.front();
-  if (!next.entry || !out_.timeline().reached(next.mark) || has_credit(next)) {
+  const bool is_out = out_.timeline().reached(next.mark);
+  const Entry* const unsent = is_out && !next.entry ? this->unsent(next.turn) : nullptr;
+  if (unsent) {
+    if (!awaited.timeline) awaited.instruction = unsent->instruction;
+    awaited.add(*unsent->channel->sent(unsent->edge), next.turn + 1);
+  } else if (!next.entry || !is_out || has_credit(next)) {
     awaited.add(out_.timeline(), next.mark);
   } else {
     if (!awaited.timeline) awaited.instruction = next.entry->instruction;

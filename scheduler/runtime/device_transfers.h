@@ -20,7 +20,8 @@ namespace leat {
 //
 // A received value is copied in while the device still computes earlier steps, and its slot is free
 // as soon as it is copied. A sent or fetched value is copied within the device first, because the
-// next kernel may use its memory, and from there to the host while the device computes on.
+// next kernel may use its memory, and from there to the host while the device computes on. A channel
+// that takes the device's memory gets the copy itself; the turn is over when its bytes have left.
 //
 // Threads: the one that advances the run.
 class DeviceTransfers {
@@ -48,6 +49,8 @@ class DeviceTransfers {
   bool has_done(uint64_t pause) const;
   // Adds what proceed() could not go on without.
   void add_waits(Awaited& awaited) const;
+  // True if no channel reads memory of the device: all that it was given has left.
+  bool all_left() const;
 
   // Waits until the device does nothing of the program any more, but not beyond `deadline`.
   // The first failure of a queue, or deadline_exceeded.
@@ -79,6 +82,8 @@ class DeviceTransfers {
 
   void receive(const Entry& entry, uint64_t turn);
   size_t bytes_sent(const Entry& entry) const;
+  // A send up to that turn whose channel still reads the device's memory; null if there is none.
+  const Entry* unsent(uint64_t turn) const;
   bool has_credit(const Pending& pending) const;
   Status push(const Pending& pending);
   const PlanInstruction& instruction_of(const Entry& entry) const;
@@ -91,6 +96,12 @@ class DeviceTransfers {
   Queue& in_;
   Queue& out_;
   Row arriving_, leaving_;  // after marks of in_ and of out_
+  // The sends whose channels take the device's memory, and how many turns of each were pushed.
+  struct Direct {
+    const Entry* send;
+    uint64_t pushed = 0;
+  };
+  std::vector<Direct> direct_;
 };
 
 }  // namespace leat

@@ -45,7 +45,9 @@ Run::~Run() {
   Awaited awaited;
   // Turns that are begun may have sent values whose bytes have not left yet.
   const uint64_t issued = cursor_.turns_begun(cursor_.position());
-  if (cursor_.turns_sent(issued, awaited) < issued) abort(cancelled("the run was ended"));
+  const bool all_left =
+      cursor_.turns_sent(issued, awaited) == issued && (!transfers_ || transfers_->all_left());
+  if (!all_left) abort(cancelled("the run was ended"));
   if (!transfers_) return;
   // An asynchronous device may still run kernels of this run. It does all that it was given before
   // the run failed, unless it has failed itself.

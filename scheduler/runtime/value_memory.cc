@@ -53,7 +53,9 @@ Status ValueMemory::allocate_transfers() {
     for (auto& buffer : (sends ? transfers_.departures : transfers_.landings)[instruction.edge]) {
       LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate(bytes));
     }
-    if (!sends) continue;
+    const uint32_t to = plan_.edges[instruction.edge].to;
+    const Channel* channel = to < exchange_.channels.size() ? exchange_.channels[to] : nullptr;
+    if (!sends || (channel && channel->takes_device_memory(instruction.edge))) continue;
     for (auto& buffer : transfers_.stagings[instruction.edge]) {
       LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate_host(bytes));
     }

@@ -9,7 +9,7 @@ set(LAYERS devices transport ops scheduler daemon)
 # subfolder, or, as "name:file,file", those files of the folder itself, without their extensions: its
 # public contracts at the bottom, its catalogue at the top. Every file is on a floor.
 set(FLOORS_devices base core cpu cuda)
-set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots seal rpc io links local shm tcp
+set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots seal rpc io links local shm tcp direct
   catalogue:catalogue)
 set(FLOORS_ops elements formats images graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
