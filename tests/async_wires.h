@@ -157,6 +157,14 @@ class AsyncWires {
       if (const auto there = wire.lock()) there->hold(held);
     }
   }
+  // Fails the receiving ends, or the sending ones.
+  void fail(const Status& cause, bool at_sender) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [offer, wire] : wires_) {
+      if (const auto there = wire.lock()) (at_sender ? there->sent : there->received).fail(cause);
+    }
+  }
+  // How many were made so far.
   size_t made() {
     const std::lock_guard lock(mutex_);
     return wires_.size();

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "daemon/process/config_fields.h"
 #include "daemon/process/field_reader.h"
 #include "daemon/process/local_socket.h"
 #include "daemon/process/secret_file.h"
@@ -218,6 +219,16 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
   place_local_socket(top, sources, config);
 }
 
+// NCCL refuses two ranks on one GPU.
+void check_gpu_wires(YamlMap& top, const WorkerConfig& config) {
+  const bool has_nccl =
+      config.gpu_wires == GpuWires::insecure_nccl || config.gpu_wires == GpuWires::insecure_all;
+  if (!has_nccl || config.runners_per_gpu == 1) return;
+  top.fail("gpu_wires", cat("expected none or ipc with runners_per_gpu ", config.runners_per_gpu,
+                            ", since NCCL needs a GPU for each runner, received ",
+                            kGpuWires[static_cast<size_t>(config.gpu_wires)]));
+}
+
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {
   const Port control[] = {{"data", config.data}, {"master", config.master}};
   const Port ports[] = {{"data", config.data}, {"http", config.http}};
@@ -228,6 +239,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& conf
   check_data_address(top, config);
   check_local_paths(top, config);
   check_users(top, config);
+  check_gpu_wires(top, config);
   read_secrets(top, sources, config.security);
   if (!config.security.secret_file.empty() && !config.security.certificate.certificate.empty())
     top.fail("secret_file",

@@ -47,7 +47,7 @@ inline constexpr auto kLocalRoles =
     std::to_array<std::string_view>({"none", "viewer", "submitter", "operator", "admin", "worker"});
 inline constexpr auto kJobsVisible = std::to_array<std::string_view>({"all", "own"});
 inline constexpr auto kGpuWires =
-    std::to_array<std::string_view>({"none", "ipc", "nccl", "all"});
+    std::to_array<std::string_view>({"none", "ipc", "insecure_nccl", "insecure_all"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
 // In bytes: the room for the cluster's name in a hello message.

@@ -188,7 +188,7 @@ struct RunnerLimits {
 // The ways in which values reach a peer. A worker tries them in the order in which it lists them.
 enum class WorkerTransport : uint8_t { local, shm, tcp };
 // The order is that of the words in the configuration.
-enum class GpuWires : uint8_t { none, ipc, nccl, all };
+enum class GpuWires : uint8_t { none, ipc, insecure_nccl, insecure_all };
 
 // The settings of `leatd worker`.
 struct WorkerConfig {
@@ -206,7 +206,8 @@ struct WorkerConfig {
   // a worker for each place: NAME alone, or NAME.0, NAME.1, ... if there are several.
   bool gpus = true;
   int64_t runners_per_gpu = 1;  // places for each GPU, whose memory their runners share
-  // The wires by which its GPUs send values to those of other workers that allow them, too.
+  // The wires by which its GPUs send values to those of other workers that allow them, too. What
+  // NCCL sends is neither encrypted nor authenticated.
   GpuWires gpu_wires = GpuWires::none;
   // The folders and files that jobs may read by name: name -> absolute path. Jobs can read no
   // others.

@@ -47,9 +47,9 @@ std::vector<WireKind> wires_of(GpuWires wires) {
       return {};
     case GpuWires::ipc:
       return {WireKind::ipc};
-    case GpuWires::nccl:
+    case GpuWires::insecure_nccl:
       return {WireKind::nccl};
-    case GpuWires::all:
+    case GpuWires::insecure_all:
       return {WireKind::ipc, WireKind::nccl};
   }
   return {};

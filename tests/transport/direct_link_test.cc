@@ -201,6 +201,30 @@ TEST_CASE("the end of a peer ends the wires to it", "[cluster]") {
   }
 }
 
+TEST_CASE("a wire that fails by itself is a lost link, and the peer learns why", "[cluster]") {
+  for (const WireKind kind : kKinds) {
+    for (const bool at_sender : {false, true}) {
+      INFO(name_of(kind) << (at_sender ? ", sender" : ", receiver"));
+      DirectEnds ends({4000}, {});
+      ends.connect(transport_named("tcp"), kind);
+      AsyncWires::all().fail(unavailable("the network of the GPUs is cut"), at_sender);
+      Link& failed = at_sender ? *ends.a : *ends.b;
+      const std::string names = at_sender ? "worker-0 to worker-1" : "worker-1 to worker-0";
+      const Status sent = ends.a->sent(0)->wait(1, soon());
+      const Status arrived = ends.ends.slots_b.edge(0).arrived.wait(1, soon());
+      CHECK(failed.status().message() ==
+            cat("link ", names, ": wire (", name_of(kind), "): the network of the GPUs is cut"));
+      CHECK(failed.fault() == LinkFault::lost);
+      for (const Status& seen : {sent, arrived}) {
+        CHECK(seen.code() == Code::unavailable);
+        CHECK(seen.message().find("the network of the GPUs is cut") != std::string::npos);
+      }
+      CHECK((at_sender ? *ends.b : *ends.a).fault() == LinkFault::none);
+      CHECK_FALSE(ends.push(*ends.a, *ends.device_a, 0, 0, 4000).ok());
+    }
+  }
+}
+
 TEST_CASE("a number that no value can have breaks the protocol", "[cluster]") {
   for (const uint64_t number : {uint64_t{7}, ~uint64_t{0}, uint64_t{2}}) {
     DirectEnds ends({}, {4000});

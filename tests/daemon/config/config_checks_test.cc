@@ -37,6 +37,21 @@ TEST_CASE("an address beyond loopback needs what authenticates") {
   }
 }
 
+TEST_CASE("NCCL needs a GPU for each runner") {
+  for (const char* wires : {"none", "ipc", "insecure_nccl", "insecure_all"}) {
+    INFO(wires);
+    const std::string text = std::string("gpu_wires: ") + wires + "\n";
+    CHECK(worker_refusal(text) == "");
+    const std::string shared = worker_refusal(text + "runners_per_gpu: 2\n");
+    if (text.find("insecure") == std::string::npos) {
+      CHECK(shared == "");
+    } else {
+      CHECK_THAT(shared, Contains("c.yaml:1:12: gpu_wires: expected none or ipc with "
+                                  "runners_per_gpu 2, since NCCL needs a GPU for each runner"));
+    }
+  }
+}
+
 TEST_CASE("the keys of checkpoints are files like a secret, and the one before needs the next") {
   CHECK(master_refusal("checkpoint_key_file: secret\n") == "");
   CHECK(master_refusal("checkpoint_key_file: secret\nprevious_checkpoint_key_file: secret\n") ==

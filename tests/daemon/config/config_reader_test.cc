@@ -55,6 +55,7 @@ secret_file: secret
 http_token_file: token
 insecure_allow_network_without_authentication: true
 transports: [shm, tcp]
+gpu_wires: insecure_all
 runner: {max_runners: 2, start_deadline: 1m, stop_deadline: 1500ms, open_files: 1024, core_dumps: true}
 log: {level: debug, format: json, file: ../worker.log}
 )");
@@ -80,6 +81,7 @@ log: {level: debug, format: json, file: ../worker.log}
   CHECK(worker->security.http_token == std::string(40, 't'));
   CHECK(worker->security.insecure_allow_network_without_authentication);
   CHECK(worker->transports == std::vector{WorkerTransport::shm, WorkerTransport::tcp});
+  CHECK(worker->gpu_wires == GpuWires::insecure_all);
   CHECK(worker->runner.max_runners == 2);
   CHECK(worker->runner.start_deadline == std::chrono::minutes(1));
   CHECK(worker->runner.stop_deadline == std::chrono::milliseconds(1500));

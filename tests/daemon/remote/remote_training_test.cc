@@ -40,9 +40,11 @@ std::unique_ptr<HostGroup> cluster_of(RunnerTestCluster& nodes, uint32_t runners
 // accelerators, of which each runner has one then.
 TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::string>& set,
                                  const std::string& transport, Silent& watch,
-                                 std::string folder = "", const Catalogue* catalogue = nullptr) {
+                                 std::string folder = "", const Catalogue* catalogue = nullptr,
+                                 const std::vector<WireKind>& wires = {}) {
   Job job = small.job(set);
   RunnerTestOptions options;
+  options.gpu_wires = wires;
   options.accelerators = catalogue != nullptr;
   options.runners = static_cast<int>(job.num_workers);
   options.datasets = {{"small", small.path()}};
@@ -96,6 +98,26 @@ TEST_CASE("runners with accelerators train to the weights of CPUs", "[cluster]")
       CHECK(outcome.steps == 30);
       CHECK(watch.losses.size() == 30);
       CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
+    }
+  }
+}
+
+TEST_CASE("values that go from device to device over wires change no weights", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true, 12));
+  const std::string expected = small.hash(small.job(), "local");
+  const Catalogue whole = testing::async_catalogue();
+  for (const WireKind wire : {WireKind::ipc, WireKind::nccl}) {
+    for (const char* transport : {"tcp", "shm"}) {
+      INFO(name_of(wire) << " beside " << transport);
+      const size_t made = testing::AsyncWires::all().made();
+      Silent watch;
+      const TrainOutcome outcome =
+          train_over_the_wire(small, {"num_workers=3"}, transport, watch,
+                              cat("wired-", name_of(wire), transport), &whole, {wire});
+      CHECK(outcome.weights_sha256 == expected);
+      CHECK(outcome.steps == 30);
+      CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
+      CHECK(testing::AsyncWires::all().made() > made);
     }
   }
 }

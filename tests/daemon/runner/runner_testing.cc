@@ -311,6 +311,7 @@ struct RunnerTestCluster::Inside {
     config.directory = node->directory.path();
     config.datasets = options.datasets;
     config.may_share_memory = options.may_share_memory;
+    config.gpu_wires = options.gpu_wires;
     config.memory_limit = options.memory_limit;
     config.log_level = "off";
     Listener::Options listening;

@@ -43,6 +43,7 @@ struct RunnerTestOptions {
   std::map<std::string, std::string> datasets;
   std::chrono::milliseconds input_patience{10'000};  // not in processes
   bool accelerators = false;                         // each has an AsyncDevice; not in processes
+  std::vector<WireKind> gpu_wires;                   // that all allow
   Seal seal = Seal::beyond_loopback;
   bool processes = false;  // `leatd runner`, each in its own process
 };
