@@ -15,6 +15,8 @@ struct LinkCounters {
   uint64_t values_sent = 0, values_received = 0;
   // Received for a turn that was already closed, and dropped.
   uint64_t late_values = 0;
+  // Of bytes_sent, those that went from GPU to GPU (transport/direct/).
+  uint64_t bytes_by_wire = 0;
 
   bool operator==(const LinkCounters&) const = default;
 };
@@ -35,6 +37,8 @@ inline constexpr LinkCounterField kLinkCounterFields[] = {
     {"values_received", &LinkCounters::values_received,
      "Tensors and tokens received from other runners"},
     {"late_values", &LinkCounters::late_values, "Tensors received too late, and dropped"},
+    {"bytes_by_wire", &LinkCounters::bytes_by_wire,
+     "Of the bytes sent, those that went from GPU to GPU without the host's memory"},
 };
 
 inline LinkCounters& operator+=(LinkCounters& sum, const LinkCounters& more) {

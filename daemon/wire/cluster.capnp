@@ -549,6 +549,7 @@ struct Traffic {
   valuesSent @4 :UInt64;          # tensors and tokens
   valuesReceived @5 :UInt64;
   lateValues @6 :UInt64;          # received for a turn that was already closed, and dropped
+  bytesByWire @7 :UInt64;         # of bytesSent, those that went from GPU to GPU
 }
 
 struct DeviceInfo {

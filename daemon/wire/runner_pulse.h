@@ -4,14 +4,13 @@
 //
 //   bytes 0..7      turns   little-endian
 //   bytes 8..15     tiles   little-endian
-//   bytes 16..71    traffic: seven numbers in the order of kLinkCounterFields, little-endian
-//   bytes 72..119   reserved in the memory of the machine: six numbers in the order of
+//   bytes 16..79    traffic: eight numbers in the order of kLinkCounterFields, little-endian
+//   bytes 80..127   reserved in the memory of the machine: six numbers in the order of
 //                   kReservedMemoryFields, little-endian
-//   bytes 120..167  the same in that of its other devices
-//   bytes 168..199  the last fault that it asks for: its number, action, whether it is of the
-//   worker,
-//                   and how many milliseconds it lasts, little-endian
-//   byte  200       activity
+//   bytes 128..175  the same in that of its other devices
+//   bytes 176..207  the last fault that it asks for: its number, action, whether it is of the
+//                   worker, and how many milliseconds it lasts, little-endian
+//   byte  208       activity
 #pragma once
 
 #include <array>

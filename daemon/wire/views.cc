@@ -244,11 +244,13 @@ void write_traffic(const LinkCounters& traffic, wire::Traffic::Builder out) {
   out.setValuesSent(traffic.values_sent);
   out.setValuesReceived(traffic.values_received);
   out.setLateValues(traffic.late_values);
+  out.setBytesByWire(traffic.bytes_by_wire);
 }
 
 LinkCounters read_traffic(wire::Traffic::Reader in) {
   return {in.getFramesSent(), in.getFramesReceived(), in.getBytesSent(), in.getBytesReceived(),
-          in.getValuesSent(), in.getValuesReceived(), in.getLateValues()};
+          in.getValuesSent(), in.getValuesReceived(), in.getLateValues(),
+          in.getBytesByWire()};
 }
 
 namespace {

@@ -1,9 +1,14 @@
 // `leat train --gpu` as a process, with a plugin that has an emulated GPU.
+#include <nlohmann/json.hpp>
+
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/json_lines.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/leatd_process.h"
+#include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/eventually.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -81,6 +86,54 @@ TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of lea
   const Finished nodes = run_leat(small.path(), {"nodes", "--master", dev.ready().listen});
   CHECK_THAT(nodes.out, Catch::Contains("gpu:0 (Emulated GPU, "));
   CHECK(dev.stop() == 0);
+}
+
+TEST_CASE("values go from GPU to GPU by wires, and change no weights when a runner is killed") {
+  const SmallJob small(kModel);
+  Silent watch;
+  small.train(small.job({"num_workers=2"}), "cpu", watch);
+  const Finished alone = train(small, "cpu", "gpu", LEAT_EMULATED_PLUGINS);
+  REQUIRE(alone.exit_code == 0);
+  const std::string weights = value_of(alone.out, "weights_sha256");
+  const std::string wires = GENERATE("ipc", "insecure_nccl");
+  CAPTURE(wires);
+  ProcessClusterOptions options;
+  options.workers = 2;
+  options.data_path = small.path();
+  options.master_environment = options.worker_environment = {
+      cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS)};
+  options.master = {"--set", "chaos=true"};
+  // The fake of IPC reads descriptors of the other process, which one with a user of its own may not.
+  options.worker = {"--set", "gpu_wires=" + wires, "--set", "runner.confine=insecure_off"};
+  ProcessCluster cluster(options);
+  const auto submit = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {small.path("cpu/job.yaml"), "--wait", "--json", "--set",
+                                          "resources_per_worker={gpu: 1}", "--set",
+                                          "data.root=data"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = cluster.leat("submit", arguments);
+    INFO(done.out << done.err << cluster.logs());
+    REQUIRE(done.exit_code == 0);
+    return done.out;
+  };
+  const auto by_wire = [&] {
+    uint64_t bytes = 0;
+    const auto nodes =
+        nlohmann::json::parse(last_object(cluster.leat("nodes", {"--json"}).out)).at("items");
+    for (const auto& node : nodes) bytes += node.at("traffic").value("bytes_by_wire", uint64_t{0});
+    return bytes;
+  };
+  CHECK(value_of(submit({}), "weights_sha256") == weights);
+  const bool counted = eventually([&] { return by_wire() > 0; }, std::chrono::seconds(20),
+                                  std::chrono::milliseconds(50));
+  INFO(cluster.logs());
+  CHECK(counted);
+  // The other GPU does what it was given, and the job goes on from its memory.
+  const std::string ended = submit({"--set", "checkpoint={every_steps: 1000}", "--chaos",
+                                    "kill=runner:1@step=12"});
+  CHECK(value_of(ended, "weights_sha256") == weights);
+  const auto shown = nlohmann::json::parse(last_object(cluster.show(value_of(ended, "id"))));
+  CHECK(shown.at("history").at(0).value("source", "") == "memory");
 }
 
 TEST_CASE("a job that allows TF32 says so beside its weights, which are those of daemons, too") {

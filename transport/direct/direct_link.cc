@@ -167,7 +167,8 @@ class DirectLinkMaker::State final : public Link {
   }
   LinkCounters counters() const override {
     LinkCounters counters = inner_->counters();
-    counters.bytes_sent += outbound_.bytes_sent();
+    counters.bytes_by_wire = outbound_.bytes_sent();
+    counters.bytes_sent += counters.bytes_by_wire;
     counters.bytes_received += inbound_.bytes_received();
     return counters;
   }

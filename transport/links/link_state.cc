@@ -246,7 +246,7 @@ LinkCounters LinkState::counters() const {
     return n.load(std::memory_order_relaxed);
   };
   return {read(frames_sent_), read(frames_received_), read(bytes_sent_), read(bytes_received_),
-          read(values_sent_), read(values_received_), read(late_values_)};
+          read(values_sent_), read(values_received_), read(late_values_), 0};
 }
 
 }  // namespace leat

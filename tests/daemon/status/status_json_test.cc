@@ -161,7 +161,8 @@ TEST_CASE("nodes are a list, with their devices") {
         R"("fetches":0,"data":0},"accelerators":{"variables":0,"activations":0,"constants":0,)"
         R"("transfers":0,"fetches":0,"data":0}},"step_seconds":null,"waiting":null,)"
         R"("traffic":{"frames_sent":500,"frames_received":501,"bytes_sent":65536,)"
-        R"("bytes_received":65537,"values_sent":750,"values_received":751,"late_values":2}}]})"
+        R"("bytes_received":65537,"values_sent":750,"values_received":751,"late_values":2,)"
+        R"("bytes_by_wire":0}}]})"
         "\n");
 }
 
