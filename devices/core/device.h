@@ -180,6 +180,7 @@ class Device {
   virtual Queue& queue(QueueFor use = QueueFor::compute) = 0;
   // Enqueue copies between the memories of host and device in queue(copies_in) and
   // queue(copies_out). The ranges must stay valid until the queue's timeline has passed the copy.
+  // `host` may also be memory of the device that a wire fills (devices/core/device_wire.h).
   virtual void copy_to_device(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
   // Enqueues a copy within the device's memory in queue(compute).

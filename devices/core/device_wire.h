@@ -53,8 +53,10 @@ class DeviceWire {
   // Rises by one with each value that is done: its bytes have left, or are there. Values are done
   // in the order in which the end was given them. Fails with the wire.
   virtual Timeline& done() = 0;
-  // Fails the wire with `cause`, unless it has failed before. After the return, no device reads or
-  // writes memory for it, or the device of this end has failed.
+  // Fails the wire with `cause`, unless it has failed before. After the return, the device of this
+  // end reads and writes no memory for it, or has failed. The memory of the receiving end of an ipc
+  // wire may be written until the sending end has stopped, too, or its process has ended.
+  // REQUIRES: no lock is held that a callback of done() takes.
   virtual void stop(const Status& cause) = 0;
 };
 

@@ -485,9 +485,9 @@ cudaStream_t CudaDevice::stream() const {
   return queues_[static_cast<size_t>(QueueFor::compute)]->stream();
 }
 
+// CUDA tells from the address whether the source is memory of the host.
 void CudaDevice::copy_to_device(void* device, const void* host, size_t bytes) {
-  queues_[static_cast<size_t>(QueueFor::copies_in)]->copy(device, host, bytes,
-                                                          cudaMemcpyHostToDevice);
+  queues_[static_cast<size_t>(QueueFor::copies_in)]->copy(device, host, bytes, cudaMemcpyDefault);
 }
 void CudaDevice::copy_to_host(void* host, const void* device, size_t bytes) {
   queues_[static_cast<size_t>(QueueFor::copies_out)]->copy(host, device, bytes,

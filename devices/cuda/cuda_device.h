@@ -64,6 +64,11 @@ class CudaDevice final : public Device {
   void copy_to_host(void* host, const void* device, size_t bytes) override;
   void copy_within(void* to, const void* from, size_t bytes) override;
 
+  Status has_wires(WireKind kind) override;
+  Result<std::unique_ptr<WireReceiver>> make_wire_receiver(WireKind kind, Buffer& into) override;
+  Result<std::unique_ptr<WireSender>> make_wire_sender(WireKind kind,
+                                                       std::string_view offer) override;
+
   // The compute capability, 10 times the major number plus the minor one.
   int capability() const { return capability_; }
   // The most shared memory that a block may have, static and dynamic, in bytes.

@@ -11,6 +11,8 @@ namespace leat::cuda {
 //   cublaslt   products of matrices, and those within Attention, are computed by kernels of our own
 //   tiles      Attention is not computed by tensor cores in tiles
 //   cudnn      convolutions are computed by kernels of our own
+//   ipc        values do not go from GPU to GPU by CUDA IPC
+//   nccl       values do not go from GPU to GPU by NCCL
 // The variable is read anew at each call.
 bool goes_plain_way(std::string_view word);
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <string>
 #include <thread>
@@ -229,6 +230,77 @@ TEST_CASE("a call that a test lets fail fails once, and a launch that fails stay
   CHECK(cudaStreamSynchronize(raw.stream) == cudaErrorLaunchFailure);
   CHECK(cudaMemsetAsync(raw.device, 0, 1, raw.stream) == cudaErrorLaunchFailure);
   CHECK(cudaEventQuery(raw.event) == cudaErrorLaunchFailure);
+}
+
+TEST_CASE("the fake tells by the address which memory a copy of the default kind uses") {
+  Raw raw;
+  char elsewhere[Raw::kBytes];
+  const auto copy = [&](void* to, const void* from, size_t bytes) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, raw.stream);
+  };
+  void* more = nullptr;
+  REQUIRE(cudaMalloc(&more, Raw::kBytes) == cudaSuccess);
+  REQUIRE(cudaMemsetAsync(raw.device, 7, Raw::kBytes, raw.stream) == cudaSuccess);
+  CHECK(copy(more, raw.device, Raw::kBytes) == cudaSuccess);
+  CHECK(copy(raw.host, more, Raw::kBytes) == cudaSuccess);
+  CHECK(fake_cuda::counts().unpinned_copies == 0);
+  REQUIRE(cudaStreamSynchronize(raw.stream) == cudaSuccess);
+  CHECK(static_cast<const char*>(raw.host)[Raw::kBytes - 1] == 7);
+  CHECK(copy(raw.device, elsewhere, Raw::kBytes) == cudaSuccess);
+  CHECK(fake_cuda::counts().unpinned_copies == 1);
+  // A range that leaves the device's memory is no memory of the host.
+  CHECK(copy(raw.device, more, Raw::kBytes + 1) == cudaErrorInvalidValue);
+  CHECK(copy(raw.host, static_cast<char*>(more) + 1, Raw::kBytes) == cudaErrorInvalidValue);
+  CHECK(copy(raw.host, elsewhere, Raw::kBytes) == cudaErrorInvalidValue);
+  CHECK(cudaStreamSynchronize(raw.stream) == cudaSuccess);
+  CHECK(cudaFree(more) == cudaSuccess);
+}
+
+TEST_CASE("the fake opens no handle of its own process, of no memory, or of freed memory") {
+  Raw raw;
+  cudaIpcMemHandle_t handle{}, again{};
+  void* opened = nullptr;
+  const auto open = [&](const cudaIpcMemHandle_t& of) {
+    return cudaIpcOpenMemHandle(&opened, of, cudaIpcMemLazyEnablePeerAccess);
+  };
+  CHECK(open(handle) == cudaErrorInvalidValue);
+  CHECK(cudaIpcGetMemHandle(&handle, raw.host) == cudaErrorInvalidValue);
+  CHECK(cudaIpcGetMemHandle(&handle, static_cast<char*>(raw.device) + 1) == cudaErrorInvalidValue);
+  REQUIRE(cudaIpcGetMemHandle(&handle, raw.device) == cudaSuccess);
+  REQUIRE(cudaIpcGetMemHandle(&again, raw.device) == cudaSuccess);
+  CHECK(std::memcmp(&handle, &again, sizeof handle) == 0);
+  CHECK(open(handle) == cudaErrorDeviceUninitialized);
+  CHECK(cudaIpcCloseMemHandle(raw.device) == cudaErrorInvalidValue);
+  void* freed = nullptr;
+  REQUIRE(cudaMalloc(&freed, 16) == cudaSuccess);
+  REQUIRE(cudaIpcGetMemHandle(&handle, freed) == cudaSuccess);
+  REQUIRE(cudaFree(freed) == cudaSuccess);
+  CHECK(open(handle) == cudaErrorMapBufferObjectFailed);
+  fake_cuda::fail_call("cudaIpcGetMemHandle", 1, cudaErrorNotSupported);
+  CHECK(cudaIpcGetMemHandle(&handle, raw.device) == cudaErrorNotSupported);
+  // The refusals have left the device as it was.
+  CHECK(cudaStreamSynchronize(raw.stream) == cudaSuccess);
+}
+
+TEST_CASE("work of the fake that waits for something else holds up its own stream alone") {
+  Raw raw(GENERATE(range(0, 10)));
+  std::atomic<bool> ready = false;
+  std::vector<int> order;
+  const auto note = [&order](int number) {
+    return [&order, number] {
+      order.push_back(number);
+      return cudaSuccess;
+    };
+  };
+  REQUIRE(fake_cuda::enqueue_when(
+              raw.stream, [&] { return ready.load(); }, note(1)) == cudaSuccess);
+  REQUIRE(fake_cuda::enqueue(raw.stream, note(2)) == cudaSuccess);
+  REQUIRE(fake_cuda::enqueue(raw.other, note(0)) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(raw.other) == cudaSuccess);
+  ready = true;
+  fake_cuda::look_again();
+  REQUIRE(cudaStreamSynchronize(raw.stream) == cudaSuccess);
+  CHECK(order == std::vector<int>{0, 1, 2});
 }
 
 }  // namespace leat

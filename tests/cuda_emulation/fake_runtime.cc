@@ -1,8 +1,5 @@
 #include "tests/cuda_emulation/fake_runtime.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -20,12 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda_emulation/device_memory.h"
 #include "tests/cuda_emulation/emulator.h"
 
 namespace {
 
 constexpr size_t kDefaultMemory = size_t{1} << 30;
-constexpr size_t kAlignment = 256;
 constexpr int kCapability = 90;
 // The error of every call once the device is lost.
 constexpr cudaError_t kLost = cudaErrorDevicesUnavailable;
@@ -42,17 +39,8 @@ struct Operation {
   Done after;                        // what must be done before it, or null
   Done sets;                         // what is done with it, or null
   bool touches_memory = true;        // of the device
+  std::function<bool()> ready = {};  // or none: asked when the operation is the next of its stream
 };
-
-struct Allocation {
-  std::byte* pages;  // without the guard page behind them
-  size_t mapped, bytes;
-};
-
-size_t page_bytes() {
-  static const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
 
 }  // namespace
 
@@ -113,8 +101,9 @@ class Gpu {
     refused_capture_ = 0;
     failing_call_.clear();
     lost_ = false;
+    shares_memory_ = true;
     counts_ = {};
-    for (const auto& [at, allocation] : memory_) counts_.bytes_in_use += allocation.bytes;
+    counts_.bytes_in_use = memory_.bytes_in_use();
   }
   void limit_memory(size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -144,6 +133,12 @@ class Gpu {
     const std::lock_guard lock(mutex_);
     if (driver_ < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
     return hidden_ ? cudaErrorNoDevice : cudaSuccess;
+  }
+  // Asks the operations that were not ready once more.
+  void look_again() {
+    // The thread has asked, and sleeps, or it asks later.
+    { const std::lock_guard lock(mutex_); }
+    changed_.notify_all();
   }
   void fail_launch(uint64_t nth, cudaError_t error) {
     const std::lock_guard lock(mutex_);
@@ -205,22 +200,11 @@ class Gpu {
     if (sticky_ != cudaSuccess) return sticky_;
     if (spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (counts_.bytes_in_use + bytes > limit_) return cudaErrorMemoryAllocation;
-    const size_t page = page_bytes();
-    // The end is at the guard page, as far as the alignment allows.
-    const size_t aligned = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    const size_t mapped = (aligned + page - 1) / page * page;
-    void* pages =
-        ::mmap(nullptr, mapped + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return cudaErrorMemoryAllocation;
-    auto* begin = static_cast<std::byte*>(pages);
-    std::memset(begin, 0xff, mapped);
-    ::mprotect(begin + mapped, page, PROT_NONE);
-    if (!open_) ::mprotect(begin, mapped, PROT_NONE);
-    std::byte* user = begin + mapped - aligned;
-    memory_[user] = {begin, mapped, bytes};
+    void* made = memory_.allocate(bytes);
+    if (!made) return cudaErrorMemoryAllocation;
     counts_.bytes_in_use += bytes;
     ++counts_.allocations;
-    *data = user;
+    *data = made;
     return cudaSuccess;
   }
 
@@ -229,12 +213,42 @@ class Gpu {
     if (!data) return cudaSuccess;
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return is_idle(); });
-    const auto at = memory_.find(static_cast<std::byte*>(data));
-    if (at == memory_.end()) return cudaErrorInvalidValue;
-    ::munmap(at->second.pages, at->second.mapped + page_bytes());
-    counts_.bytes_in_use -= at->second.bytes;
-    memory_.erase(at);
+    const size_t bytes = memory_.free(data);
+    if (bytes == 0) return cudaErrorInvalidValue;
+    counts_.bytes_in_use -= bytes;
     return lost_ ? kLost : cudaSuccess;
+  }
+
+  cudaError_t attribute(int* value, cudaDeviceAttr attribute) {
+    const std::lock_guard lock(mutex_);
+    if (attribute != cudaDevAttrIpcEventSupport && attribute != cudaDevAttrUnifiedAddressing)
+      return cudaErrorInvalidValue;  // Leat asks for no other
+    *value = shares_memory_ ? 1 : 0;
+    return sticky_;
+  }
+  void share_memory(bool shares) {
+    const std::lock_guard lock(mutex_);
+    shares_memory_ = shares;
+  }
+  cudaError_t share(const void* data, cudaIpcMemHandle_t* handle) {
+    const std::lock_guard lock(mutex_);
+    if (sticky_ != cudaSuccess) return sticky_;
+    return shares_memory_ ? memory_.share(data, handle) : cudaErrorNotSupported;
+  }
+  // Another process may be asking this one meanwhile, so it is asked without the lock.
+  cudaError_t open_shared(void** data, const cudaIpcMemHandle_t& handle) {
+    if (const cudaError_t error = sticky()) return error;
+    cudaError_t error = cudaSuccess;
+    const int descriptor = memory_.fetch(handle, &error);
+    if (error != cudaSuccess) return error;
+    const std::lock_guard lock(mutex_);
+    return memory_.open(data, handle, descriptor);
+  }
+  // CUDA promises no wait for work that uses the memory.
+  cudaError_t close_shared(void* data) {
+    const std::lock_guard lock(mutex_);
+    const cudaError_t error = memory_.close(data);
+    return error == cudaSuccess ? sticky_ : error;
   }
 
   cudaError_t allocate_pinned(void** data, size_t bytes) {
@@ -288,9 +302,15 @@ class Gpu {
                    cudaStream_t stream) {
     {
       const std::lock_guard lock(mutex_);
-      const bool to_device = kind != cudaMemcpyDeviceToHost;
-      const bool from_device = kind != cudaMemcpyHostToDevice;
-      if (to_device != on_device(to, bytes) || from_device != on_device(from, bytes))
+      const bool to_device = memory_.contains(to, bytes);
+      const bool from_device = memory_.contains(from, bytes);
+      // A range that leaves the device's memory is of neither kind. CUDA copies within the host,
+      // too; Leat does not.
+      if ((!to_device && memory_.touches(to, bytes)) ||
+          (!from_device && memory_.touches(from, bytes)) || (!to_device && !from_device))
+        return cudaErrorInvalidValue;
+      if (kind != cudaMemcpyDefault && (to_device != (kind != cudaMemcpyDeviceToHost) ||
+                                        from_device != (kind != cudaMemcpyHostToDevice)))
         return cudaErrorInvalidValue;
       if ((!to_device && !is_pinned(to, bytes)) || (!from_device && !is_pinned(from, bytes)))
         ++counts_.unpinned_copies;
@@ -304,7 +324,7 @@ class Gpu {
   cudaError_t fill(void* to, int value, size_t bytes, cudaStream_t stream) {
     {
       const std::lock_guard lock(mutex_);
-      if (!on_device(to, bytes)) return cudaErrorInvalidValue;
+      if (!memory_.contains(to, bytes)) return cudaErrorInvalidValue;
     }
     return enqueue(stream, {[=] {
                               std::memset(to, value, bytes);
@@ -466,13 +486,6 @@ class Gpu {
       return stream->operations.empty() && !stream->busy;
     });
   }
-  bool on_device(const void* data, size_t bytes) const {
-    const auto* begin = static_cast<const std::byte*>(data);
-    auto at = memory_.upper_bound(const_cast<std::byte*>(begin));
-    if (at == memory_.begin()) return false;
-    --at;
-    return begin + bytes <= at->first + at->second.bytes;
-  }
   bool is_pinned(const void* data, size_t bytes) const {
     const auto* begin = static_cast<const std::byte*>(data);
     auto at = pinned_.upper_bound(const_cast<std::byte*>(begin));
@@ -487,13 +500,13 @@ class Gpu {
     if (lost_) return kLost;
     return failing_launch_ > 0 && --failing_launch_ == 0 ? launch_error_ : cudaSuccess;
   }
-  // The memory is open while the GPU has something to do, and closed to the mistakes of others
-  // while it has nothing to do.
-  void set_open(bool open) {
-    if (open_ == open) return;
-    open_ = open;
-    for (const auto& [at, allocation] : memory_)
-      ::mprotect(allocation.pages, allocation.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  // The next operation of the stream may be done.
+  bool may_go_on(const CUstream_st* stream) const {
+    if (stream->operations.empty()) return false;
+    const Operation& next = stream->operations.front();
+    // After an error nothing runs any more, but nothing waits for it either.
+    if (sticky_ != cudaSuccess) return true;
+    return (!next.after || next.after->reached) && (!next.ready || next.ready());
   }
 
   void loop() {
@@ -502,13 +515,11 @@ class Gpu {
     while (true) {
       able.clear();
       for (CUstream_st* stream : streams_) {
-        if (stream->operations.empty()) continue;
-        const Done& after = stream->operations.front().after;
-        // After an error nothing runs any more, but nothing waits for it either.
-        if (!after || after->reached || sticky_ != cudaSuccess) able.push_back(stream);
+        if (may_go_on(stream)) able.push_back(stream);
       }
       if (able.empty()) {
-        set_open(false);
+        // The memory is closed to the mistakes of others while the GPU has nothing to do.
+        memory_.set_open(false);
         idle_.notify_all();
         if (stop_) return;
         changed_.wait(lock);
@@ -519,7 +530,7 @@ class Gpu {
       stream->operations.pop_front();
       if (operation.run && sticky_ == cudaSuccess) {
         stream->busy = true;
-        if (operation.touches_memory) set_open(true);
+        if (operation.touches_memory) memory_.set_open(true);
         lock.unlock();
         const cudaError_t error = operation.run();
         operation.run = nullptr;
@@ -535,9 +546,9 @@ class Gpu {
   std::mutex mutex_;
   std::condition_variable changed_, idle_;
   std::set<CUstream_st*> streams_;
-  std::map<std::byte*, Allocation> memory_;
+  fake_cuda::DeviceMemory memory_;
   std::map<std::byte*, size_t> pinned_;
-  bool open_ = false, stop_ = false, hidden_ = false;
+  bool stop_ = false, hidden_ = false, shares_memory_ = true;
   bool lost_ = false;
   uint64_t lost_after_ = 0;  // launches; 0: it stays
   int driver_ = CUDART_VERSION, capability_ = kCapability;
@@ -578,9 +589,15 @@ void set_driver(int version) { gpu().set_driver(version); }
 void set_capability(int capability) { gpu().set_capability(capability); }
 void set_clock(const leat::Clock& clock) { gpu().set_clock(clock); }
 void refuse_capture(uint64_t nth) { gpu().refuse_capture(nth); }
+void share_memory(bool shares) { gpu().share_memory(shares); }
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
   return gpu().enqueue(stream, {std::move(work), nullptr, nullptr});
 }
+cudaError_t enqueue_when(cudaStream_t stream, std::function<bool()> ready,
+                         std::function<cudaError_t()> work) {
+  return gpu().enqueue(stream, {std::move(work), nullptr, nullptr, true, std::move(ready)});
+}
+void look_again() { gpu().look_again(); }
 Counts counts() { return gpu().counts(); }
 
 }  // namespace fake_cuda
@@ -629,6 +646,23 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   return gpu().allocate_pinned(data, bytes);
 }
 cudaError_t cudaFreeHost(void* data) { return gpu().free_pinned(data); }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().attribute(value, attribute);
+}
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().share(data, handle);
+}
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned flags) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;  // CUDA's only flag
+  return gpu().open_shared(data, handle);
+}
+cudaError_t cudaIpcCloseMemHandle(void* data) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().close_shared(data);
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (const cudaError_t error = gpu().begin_call(__func__)) return error;
@@ -751,30 +785,5 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
 }
 cudaError_t cudaGetLastError() { return gpu().sticky(); }
 cudaError_t cudaPeekAtLastError() { return gpu().sticky(); }
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "cudaSuccess";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorLaunchFailure:
-      return "cudaErrorLaunchFailure";
-    case cudaErrorNoDevice:
-      return "cudaErrorNoDevice";
-    case cudaErrorDevicesUnavailable:
-      return "cudaErrorDevicesUnavailable";
-    case cudaErrorUnknown:
-      return "cudaErrorUnknown";
-    case cudaErrorInvalidValue:
-      return "cudaErrorInvalidValue";
-    case cudaErrorInvalidConfiguration:
-      return "cudaErrorInvalidConfiguration";
-    case cudaErrorInvalidDeviceFunction:
-      return "cudaErrorInvalidDeviceFunction";
-    default:
-      return "cudaErrorOfTheFake";
-  }
-}
-const char* cudaGetErrorString(cudaError_t) { return "the fake runtime reports it"; }
 
 }  // extern "C"

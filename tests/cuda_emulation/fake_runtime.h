@@ -47,6 +47,8 @@ void set_capability(int capability);
 void set_clock(const leat::Clock& clock);
 // The capture number `nth` from now, counted from 1, is refused.
 void refuse_capture(uint64_t nth);
+// The device does not share its memory with other processes from now on, or does so again.
+void share_memory(bool shares);
 
 // Limits and faults for a plugin in another process, from its environment; see
 // fake_environment.cc. Called when a process takes the device.
@@ -54,6 +56,12 @@ void take_faults_of_environment();
 
 // Enqueues work that reads and writes the device's memory, as the libraries of the fake do.
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+// The same for work that waits for something else than work of this device: the stream goes on once
+// `ready` is true, and the other streams meanwhile. `ready` is asked when the work is the next of
+// its stream and again after look_again(), under a lock: it calls nothing of CUDA.
+cudaError_t enqueue_when(cudaStream_t stream, std::function<bool()> ready,
+                         std::function<cudaError_t()> work);
+void look_again();
 
 struct Counts {
   uint64_t launches = 0;  // of kernels, those within graphs too
