@@ -14,6 +14,7 @@
 #include "devices/cuda/ipc_wire.h"
 #include "tests/catch.h"
 #include "tests/cuda/wire_traffic.h"
+#include "tests/cuda_emulation/fake_nccl.h"
 #include "tests/cuda_emulation/fake_runtime.h"
 #include "tests/daemon/child_process.h"
 #include "tests/must.h"
@@ -36,6 +37,7 @@ class TwoGpus {
  public:
   TwoGpus(WireKind kind, uint64_t count, const std::vector<std::string>& fault = {}) : kind_(kind) {
     fake_cuda::reset(5);
+    fake_nccl::reset(5);
     device = must(cuda::CudaDevice::open(0));
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -83,7 +85,7 @@ class TwoGpus {
 }  // namespace
 
 TEST_CASE("a wire carries 1000 values of any size bit for bit, in both directions at once") {
-  const WireKind kind = GENERATE(WireKind::ipc);
+  const WireKind kind = GENERATE(WireKind::ipc, WireKind::nccl);
   INFO(name_of(kind));
   TwoGpus gpus(kind, 1000);
   must(gpus.make_wires());

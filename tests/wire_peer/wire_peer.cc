@@ -11,6 +11,7 @@
 
 #include "devices/cuda/cuda_device.h"
 #include "tests/cuda/wire_traffic.h"
+#include "tests/cuda_emulation/fake_nccl.h"
 #include "tests/cuda_emulation/fake_runtime.h"
 
 using namespace leat;
@@ -19,12 +20,13 @@ static Status run(int count, char** arguments) {
   const auto number = [&](int i) { return std::strtoull(arguments[i], nullptr, 10); };
   const WireKind kind = arguments[1] == name_of(WireKind::ipc) ? WireKind::ipc : WireKind::nccl;
   fake_cuda::reset(number(2));
+  fake_nccl::reset(number(2));
+  if (count > 6) fake_nccl::plant(arguments[5], number(6));
   testing::Talk talk(3);
   LEAT_ASSIGN_OR_RETURN(auto device, cuda::CudaDevice::open(0));
   LEAT_ASSIGN_OR_RETURN(auto wires, testing::make_wires(*device, kind, talk, false));
   LEAT_RETURN_IF_ERROR(
       testing::exchange_values(*device, wires, talk, {kind, number(2), number(3), number(4)}));
-  (void)count;
   return talk.hear().status();
 }
 
