@@ -52,18 +52,20 @@ class AsyncWireState {
     awaited_.push_back({nullptr, offset, bytes});
     changed_.notify_all();
   }
-  // No copy is under way after the return, nor a callback of one, but that which calls this.
+  // The wire's thread fails both ends, when it copies nothing any more.
   void stop(const Status& cause, bool at_sender) {
-    {
-      std::unique_lock lock(mutex_);
-      stopped_ = true;
-      changed_.notify_all();
-      const bool within = std::this_thread::get_id() == thread_.get_id();
-      changed_.wait(lock, [&] { return within || !busy_; });
-    }
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    stopped_ = true;
     const Status gone = unavailable("the other end of the wire has stopped");
-    sent.fail(at_sender ? cause : gone);
-    received.fail(at_sender ? gone : cause);
+    at_sender_ = at_sender ? cause : gone;
+    at_receiver_ = at_sender ? gone : cause;
+    changed_.notify_all();
+  }
+  // Waits until no copy is under way, nor a callback.
+  void await_end() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
   }
   // While it is held, nothing is copied.
   void hold(bool held) {
@@ -82,7 +84,7 @@ class AsyncWireState {
         return stopped_ ||
                (!held_ && from_ && !sent_.empty() && (kind_ == WireKind::ipc || !awaited_.empty()));
       });
-      if (stopped_) return;
+      if (stopped_) break;
       const Piece piece = sent_.front();
       sent_.pop_front();
       Status status;
@@ -94,14 +96,17 @@ class AsyncWireState {
       }
       if (piece.offset + piece.bytes > into_->size())
         status = unavailable("the value lies beyond the memory");
-      busy_ = true;
       lock.unlock();
       if (status.ok()) copy(piece);
       end_piece(status);
       lock.lock();
-      busy_ = false;
-      changed_.notify_all();
     }
+    lock.unlock();
+    sent.fail(at_sender_);
+    received.fail(at_receiver_);
+    lock.lock();
+    ended_ = true;
+    changed_.notify_all();
   }
   void copy(const Piece& piece) {
     from_(true);
@@ -128,7 +133,8 @@ class AsyncWireState {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Piece> sent_, awaited_;
-  bool held_ = false, busy_ = false, stopped_ = false;
+  bool held_ = false, stopped_ = false, ended_ = false;
+  Status at_sender_, at_receiver_;
   std::thread thread_;  // last, because it uses the members above
 };
 
@@ -181,7 +187,10 @@ class AsyncWireReceiver final : public WireReceiver {
   AsyncWireReceiver(WireKind kind, Buffer& into, AsyncWireState::Access access)
       : state_(std::make_shared<AsyncWireState>(kind, into, std::move(access))),
         offer_(AsyncWires::all().add(state_)) {}
-  ~AsyncWireReceiver() override { stop(cancelled("the receiving end was dropped")); }
+  ~AsyncWireReceiver() override {
+    stop(cancelled("the receiving end was dropped"));
+    state_->await_end();
+  }
   Status connect(std::chrono::steady_clock::time_point) override { return {}; }
   Timeline& done() override { return state_->received; }
   void stop(const Status& cause) override { state_->stop(cause, false); }
@@ -199,7 +208,10 @@ class AsyncWireSender final : public WireSender {
       : state_(std::move(state)) {
     state_->set_sender(std::move(access));
   }
-  ~AsyncWireSender() override { stop(cancelled("the sending end was dropped")); }
+  ~AsyncWireSender() override {
+    stop(cancelled("the sending end was dropped"));
+    state_->await_end();
+  }
   Status connect(std::chrono::steady_clock::time_point) override { return {}; }
   Timeline& done() override { return state_->sent; }
   void stop(const Status& cause) override { state_->stop(cause, true); }

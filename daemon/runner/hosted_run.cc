@@ -144,6 +144,8 @@ std::unique_ptr<RunLinks> HostedRun::make_links(const RunSetup& setup) {
   links.key = assembly_.key;
   links.seal = parts_.config.seal;
   links.may_use_tcp = parts_.config.may_use_tcp;
+  links.gpu_wires = parts_.config.gpu_wires;
+  links.wire_memory = parts_.wire_memory;
   // A link calls this on any thread, and must not wait, so the strand does the work. The run may be
   // gone by then.
   links.on_failure = [strand = strand_, self = weak_from_this()]() mutable {

@@ -8,7 +8,6 @@
 #include "devices/base/text.h"
 #include "scheduler/graph/device_name.h"
 #include "scheduler/runtime/places.h"
-#include "transport/direct/direct_link.h"
 #include "transport/shm/shm_link.h"
 #include "transport/tcp/tcp_link.h"
 
@@ -92,6 +91,8 @@ void RunLinks::cancel(const Status& cause) {
     cancelled_ = cause;
     // The shutdown ends the exchange of memory or the handshake that open() may be waiting in.
     if (in_progress_) ::shutdown(in_progress_.get(), SHUT_RDWR);
+    // Wires that wait for the other end stop to wait.
+    if (connecting_) connecting_->cancel(cause);
   }
   // Without the lock, because take() asks cancelled_with(), which locks mutex_ under the lock of
   // Arrivals.
@@ -120,6 +121,13 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) c
     peer.setup.on_failure = setup_.on_failure;
     LEAT_ASSIGN_OR_RETURN(peer.carrier, choose_carrier(setup_.transport, here, setup_.peers[p]));
     peer.wire = direct::choose_wire(here, setup_.peers[p]);
+    // The master names the kinds that a runner has told it, and no others.
+    const auto& allowed = setup_.gpu_wires;
+    if (peer.wire && std::find(allowed.begin(), allowed.end(), *peer.wire) == allowed.end()) {
+      return failed_precondition(cat("wires of kind ", name_of(*peer.wire), " from ",
+                                     peer.setup.self, " to ", peer.setup.peer, ": ",
+                                     peer.setup.self, " may not use them"));
+    }
     if (peer.carrier == Carrier::tcp && !setup_.may_use_tcp) {
       return failed_precondition(cat("transport tcp from ", peer.setup.self, " to ",
                                      peer.setup.peer, ": ", peer.setup.self, " may not use it"));
@@ -195,15 +203,26 @@ Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Dev
 // The inner link is made as any other, for announcements in place of values.
 Result<std::unique_ptr<Link>> RunLinks::link_devices(uint32_t partition, Peer& peer, Device& device,
                                                      Deadline deadline) {
-  const auto edges = static_cast<uint32_t>(peer.setup.slots->size());
-  const bool dials = setup_.partition < partition;
-  LEAT_ASSIGN_OR_RETURN(auto maker,
-                        direct::DirectLinkMaker::create(peer.setup, *peer.wire, device,
-                                                        edges, dials));
+  direct::WireSetup wires;
+  wires.kind = *peer.wire;
+  wires.device = &device;
+  wires.edges = static_cast<uint32_t>(peer.setup.slots->size());
+  wires.dials = setup_.partition < partition;
+  wires.peer = setup_.peers[partition].incarnation;
+  wires.memory = setup_.wire_memory;
+  LEAT_ASSIGN_OR_RETURN(auto maker, direct::DirectLinkMaker::create(peer.setup, std::move(wires)));
   peer.setup = maker.inner_setup();
   if (peer.carrier == Carrier::tcp) LEAT_RETURN_IF_ERROR(maker.open_inner_slots());
   LEAT_ASSIGN_OR_RETURN(auto inner, link_hosts(partition, peer, deadline));
-  return maker.connect(std::move(inner), deadline);
+  {
+    std::lock_guard lock(mutex_);
+    if (!cancelled_.ok()) return cancelled_;
+    connecting_ = &maker;
+  }
+  auto link = maker.connect(std::move(inner), deadline);
+  std::lock_guard lock(mutex_);
+  connecting_ = nullptr;
+  return link;
 }
 
 Result<std::unique_ptr<Link>> RunLinks::link_hosts(uint32_t partition, Peer& peer,

@@ -16,6 +16,7 @@
 
 #include "daemon/runner/arrivals.h"
 #include "scheduler/runtime/device_host.h"
+#include "transport/direct/direct_link.h"
 #include "transport/endpoint.h"
 #include "transport/io/reactor.h"
 #include "transport/io/wire.h"
@@ -69,11 +70,14 @@ class RunLinks {
     std::string transport = "auto";
     // The key of the assembly.
     RunKey key{};
-    // Which peers over TCP it dials with TLS. A peer that dials chooses for itself, and its worker's
-    // listener has checked it.
+    // Which peers over TCP it dials with TLS. A peer that dials chooses for itself, and its
+    // worker's listener has checked it.
     Seal seal = Seal::beyond_loopback;
     // Whether this runner may use TCP. A peer that may not has no address.
     bool may_use_tcp = true;
+    // The kinds of wires that this runner may use, and the memory of those that have ended.
+    std::vector<WireKind> gpu_wires;
+    std::shared_ptr<direct::WireMemory> wire_memory;
     // As in LinkSetup, for every link. Any thread may call it, and it must not block.
     std::function<void()> on_failure;
     // Called by open() before it returns, for a link that could not be opened because the peer did
@@ -148,6 +152,7 @@ class RunLinks {
   Status cancelled_;
   std::shared_ptr<const shm::Outbox> outbox_;  // null: no value goes to several peers over memory
   Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer
+  direct::DirectLinkMaker* connecting_ = nullptr;  // the one whose connect() is under way
 };
 
 }  // namespace leat

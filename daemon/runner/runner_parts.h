@@ -53,6 +53,8 @@ struct RunnerParts {
   // Called when an accelerator has failed: it computes nothing any more, so that the process has to
   // end, and another one may find it well again. Must not block.
   std::function<void(const Status&)> on_failed_device = {};
+  // The memory of the GPU that peers may still write to. The GPU outlives it.
+  std::shared_ptr<direct::WireMemory> wire_memory = std::make_shared<direct::WireMemory>();
   // The place of the files that the job's graphs save; null: there is none.
   std::shared_ptr<SavedFiles> saved_files = {};
   // How long a file system may take to answer.

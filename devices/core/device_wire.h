@@ -42,20 +42,22 @@ constexpr bool announces_first(WireKind kind) { return kind == WireKind::nccl; }
 inline constexpr size_t kMostOfferBytes = 240;
 
 // Both ends of a wire have this. Failure is sticky: of a device, of a library, of the other end, or
-// by stop(). Threads: any, except that one thread at a time gives an end its values.
+// by stop(). Threads: any, except that one thread at a time gives an end its values. Callbacks of
+// done() run on a thread of the wire's, which may wait in them, or on that of a call.
 class DeviceWire {
  public:
-  // Ends the wire, as stop() does.
+  // Ends the wire, and waits until no callback of done() runs. No such callback calls it.
   virtual ~DeviceWire() = default;
-  // Blocks until the other end is connected, too. Both ends of two wires between the same processes
-  // are connected in the same order. deadline_exceeded; unavailable with the library's reason.
+  // Blocks until the other end is connected, too, or stop() is called. Both ends of two wires
+  // between the same processes are connected in the same order. deadline_exceeded; unavailable with
+  // the library's reason; the cause of stop().
   virtual Status connect(std::chrono::steady_clock::time_point deadline) = 0;
   // Rises by one with each value that is done: its bytes have left, or are there. Values are done
-  // in the order in which the end was given them. Fails with the wire.
+  // in the order in which the end was given them. When it fails, the device of this end reads and
+  // writes no memory for the wire any more, or has failed. The memory of the receiving end of an
+  // ipc wire may be written until the sending end is destroyed, too, or its process has ended.
   virtual Timeline& done() = 0;
-  // Fails the wire with `cause`, unless it has failed before. After the return, the device of this
-  // end reads and writes no memory for it, or has failed. The memory of the receiving end of an ipc
-  // wire may be written until the sending end has stopped, too, or its process has ended.
+  // Begins to fail the wire with `cause`, unless it has failed before. Does not block.
   // REQUIRES: no lock is held that a callback of done() takes.
   virtual void stop(const Status& cause) = 0;
 };
@@ -70,7 +72,7 @@ class WireSender : public DeviceWire {
 
 class WireReceiver : public DeviceWire {
  public:
-  // What the sending end is made of: at most kMostOfferBytes bytes.
+  // The bytes of which the sending end is made, at most kMostOfferBytes.
   virtual const std::string& offer() const = 0;
   // A value of `bytes` bytes was announced for `offset` of the memory. Does not block.
   // REQUIRES: values are announced in the order in which the sending end was given them. bytes > 0.

@@ -59,8 +59,9 @@ Status WireEnd::connect(SteadyClock::time_point deadline) {
     if (changed_.wait_until(lock, deadline, [this] { return connected_ || ended_; }))
       return ended_ ? done_.status() : Status();
   }
-  stop(deadline_exceeded(cat(subject_, ": the other end was not connected in time")));
-  return done_.status();
+  const Status late = deadline_exceeded(cat(subject_, ": the other end was not connected in time"));
+  stop(late);
+  return late;
 }
 
 void WireEnd::give(const WireValue& value) {
@@ -73,11 +74,11 @@ void WireEnd::give(const WireValue& value) {
 }
 
 void WireEnd::stop(const Status& cause) {
-  if (on_own_thread()) return end(cause);
-  std::unique_lock lock(mutex_);
-  if (cause_.ok()) cause_ = cause;
+  {
+    const std::lock_guard lock(mutex_);
+    if (cause_.ok()) cause_ = cause;
+  }
   changed_.notify_all();
-  changed_.wait(lock, [this] { return ended_; });
 }
 
 void WireEnd::run() {

@@ -85,7 +85,6 @@ class WireEnd {
   void end(const Status& failure);
   Status mark(size_t bytes);
   Status check(cudaError_t error, std::string_view call);
-  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   CudaDevice& device_;
   const std::string subject_;

@@ -173,6 +173,12 @@ Status DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
     const Status drained = queue->settle(deadline);
     if (first.ok()) first = drained;
   }
+  // A channel that was aborted reads memory of the device until sent() fails.
+  for (const Direct& direct : direct_) {
+    const Status left =
+        direct.send->channel->sent(direct.send->edge)->wait(direct.pushed, deadline);
+    if (first.ok() && left.code() == Code::deadline_exceeded) first = left;
+  }
   return first;
 }
 

@@ -52,7 +52,8 @@ class DeviceTransfers {
   // True if no channel reads memory of the device: all that it was given has left.
   bool all_left() const;
 
-  // Waits until the device does nothing of the program any more, but not beyond `deadline`.
+  // Waits until the device does nothing of the program any more, and no channel reads its memory,
+  // but not beyond `deadline`.
   // The first failure of a queue, or deadline_exceeded.
   Status drain(std::chrono::steady_clock::time_point deadline);
 

@@ -8,6 +8,7 @@
 #include "tests/must.h"
 #include "tests/transport/link_testing.h"
 #include "transport/direct/announcement.h"
+#include "transport/direct/wire_offer.h"
 
 namespace leat {
 namespace {
@@ -18,6 +19,8 @@ using testing::AsyncWires;
 
 // Tokens are 0 bytes; the others go over wires.
 const std::vector<uint64_t> kMixed = {0, 1, 8, 4096, 300000, 0, 1048576 + 3};
+// The incarnations of the runners.
+constexpr uint64_t kRunnerA = 11, kRunnerB = 12;
 constexpr WireKind kKinds[] = {WireKind::ipc, WireKind::nccl};
 
 Transport transport_named(std::string_view name) {
@@ -31,18 +34,17 @@ Transport transport_named(std::string_view name) {
 // Two devices with a link between them. worker-0 dials.
 class DirectEnds {
  public:
-  DirectEnds(std::vector<uint64_t> a_to_b, std::vector<uint64_t> b_to_a)
-      : ends(a_to_b, b_to_a), slots_(a_to_b.size() + b_to_a.size()) {}
+  DirectEnds(std::vector<uint64_t> a_to_b, std::vector<uint64_t> b_to_a) : ends(a_to_b, b_to_a) {}
   // The inner link is destroyed before the threads that serve it.
   ~DirectEnds() {
     a.reset();
     b.reset();
   }
-  void connect(const Transport& transport, WireKind kind) {
-    auto maker_a =
-        must(DirectLinkMaker::create(ends.setup_a, kind, *device_a, ends.next_edge, true));
-    auto maker_b =
-        must(DirectLinkMaker::create(ends.setup_b, kind, *device_b, ends.next_edge, false));
+  void connect(const Transport& transport, WireKind kind) { connect(transport, kind, ends); }
+  void connect(const Transport& transport, WireKind kind, LinkEnds& over) {
+    auto maker_a = must(DirectLinkMaker::create(over.setup_a, wires_of_a(kind)));
+    auto maker_b = must(DirectLinkMaker::create(
+        over.setup_b, {kind, device_b.get(), over.next_edge, false, kRunnerA, memory_b}));
     LinkPair inner = must(transport.pair(maker_a.inner_setup(), maker_b.inner_setup(), 0us));
     threads_ = inner.threads;
     auto other =
@@ -53,7 +55,7 @@ class DirectEnds {
   // Makes a link at worker-0 alone. The other end of its inner link, `far_link`, is the test's, and
   // offers nothing.
   Status connect_half(WireKind kind, LinkEnds& far, std::unique_ptr<Link>& far_link) {
-    auto maker = must(DirectLinkMaker::create(ends.setup_a, kind, *device_a, ends.next_edge, true));
+    auto maker = must(DirectLinkMaker::create(ends.setup_a, wires_of_a(kind)));
     const LinkSetup mine = maker.inner_setup();
     far.setup_b.incoming = mine.outgoing;
     far.setup_b.outgoing = mine.incoming;
@@ -65,6 +67,10 @@ class DirectEnds {
     LEAT_RETURN_IF_ERROR(made.status());
     a = std::move(*made);
     return {};
+  }
+
+  direct::WireSetup wires_of_a(WireKind kind) {
+    return {kind, device_a.get(), ends.next_edge, true, kRunnerB, memory_a};
   }
 
   // Writes the value to the device, and gives it to the link.
@@ -97,14 +103,15 @@ class DirectEnds {
     slots.edge(edge).retired.signal(turn + 1);
   }
 
-  // The devices outlive the links.
+  // The devices outlive the links and their memory.
   std::unique_ptr<AsyncDevice> device_a = std::make_unique<AsyncDevice>();
   std::unique_ptr<AsyncDevice> device_b = std::make_unique<AsyncDevice>();
+  std::shared_ptr<direct::WireMemory> memory_a = std::make_shared<direct::WireMemory>();
+  std::shared_ptr<direct::WireMemory> memory_b = std::make_shared<direct::WireMemory>();
   LinkEnds ends;
   std::unique_ptr<Link> a, b;
 
  private:
-  size_t slots_;
   std::map<std::pair<uint32_t, uint64_t>, std::unique_ptr<Buffer>> departures_;
   std::shared_ptr<void> threads_;
 };
@@ -229,7 +236,7 @@ TEST_CASE("a wire that fails by itself is a lost link, and the peer learns why",
 TEST_CASE("a number that no value can have breaks the protocol", "[cluster]") {
   for (const uint64_t number : {uint64_t{7}, ~uint64_t{0}, uint64_t{2}}) {
     DirectEnds ends({}, {4000});
-    LinkEnds far({}, {4000, 256, 256});
+    LinkEnds far({}, {1, 1, 1, 1});
     std::unique_ptr<Link> inner;
     must(ends.connect_half(WireKind::ipc, far, inner));
     const direct::Announcement announced(number);
@@ -243,7 +250,7 @@ TEST_CASE("a number that no value can have breaks the protocol", "[cluster]") {
 
 TEST_CASE("a number that comes twice breaks the protocol", "[cluster]") {
   DirectEnds ends({}, {4000, 4000});
-  LinkEnds far({}, {4000, 4000, 256, 256});
+  LinkEnds far({}, {1, 1, 1, 1});
   std::unique_ptr<Link> inner;
   must(ends.connect_half(WireKind::nccl, far, inner));
   const direct::Announcement announced(1);
@@ -255,13 +262,89 @@ TEST_CASE("a number that comes twice breaks the protocol", "[cluster]") {
 
 TEST_CASE("an offer that is none ends the connecting", "[cluster]") {
   DirectEnds ends({4000}, {});
-  LinkEnds far({4000, 256, 256}, {});
+  LinkEnds far({}, {1, 1, 1, 1});
   std::unique_ptr<Link> inner;
   const Status failed = ends.connect_half(WireKind::ipc, far, inner);
   CHECK(failed.code() == Code::invalid_argument);
-  CHECK(failed.message().find("connecting wires of kind ipc") != std::string::npos);
-  CHECK(failed.message().find("expected the offer of a wire of 1 to 240 bytes, received 0") !=
-        std::string::npos);
+  CHECK(failed.message() ==
+        "link worker-0 to worker-1: worker-1 broke the protocol: expected the offer of a wire, "
+        "received none; while connecting wires of kind ipc");
+}
+
+TEST_CASE("memory to which a peer may write stays until the peer has closed it", "[cluster]") {
+  DirectEnds ends({4000}, {4000});
+  ends.connect(transport_named("tcp"), WireKind::ipc);
+  CHECK(ends.memory_a->kept() == 0);
+  ends.a.reset();
+  // Only one end is closed so far.
+  CHECK(ends.memory_a->kept() == 1);
+  ends.b.reset();
+  CHECK(ends.memory_b->kept() == 1);
+  // The next link of the same processes says so.
+  LinkEnds next({4000}, {4000});
+  ends.connect(transport_named("tcp"), WireKind::ipc, next);
+  CHECK(ends.memory_a->kept() == 0);
+  CHECK(ends.memory_b->kept() == 0);
+  ends.a.reset();
+  ends.b.reset();
+  // The last one may say so in vain: the other process is another one.
+  CHECK(ends.memory_a->kept() == 1);
+  ends.memory_a->closed_by(kRunnerB + 1, std::vector<uint64_t>{1, 2, 3});
+  CHECK(ends.memory_a->kept() == 1);
+}
+
+TEST_CASE("memory that only this process writes is free when the link has ended", "[cluster]") {
+  DirectEnds ends({4000}, {4000});
+  ends.connect(transport_named("tcp"), WireKind::nccl);
+  ends.a.reset();
+  ends.b.reset();
+  CHECK(ends.memory_a->kept() == 0);
+  CHECK(ends.memory_b->kept() == 0);
+}
+
+TEST_CASE("the numbers of closed memories are told again, as many as an offer has room for") {
+  direct::WireMemory memory;
+  CHECK(memory.closed_here(kRunnerB).empty());
+  for (uint64_t number = 1; number <= 100; ++number) memory.closed_here(kRunnerB, number);
+  const std::vector<uint64_t> told = memory.closed_here(kRunnerB);
+  REQUIRE(told.size() == direct::WireMemory::kMostTold);
+  CHECK(told.front() == 101 - told.size());
+  CHECK(told.back() == 100);
+  const direct::WireOffer offer{7, std::string(kMostOfferBytes, 'x'), told};
+  const auto bytes = offer.written();
+  const auto read = must(direct::WireOffer::read(bytes.data()));
+  CHECK(read.memory == 7);
+  CHECK(read.offer == offer.offer);
+  CHECK(read.closed == told);
+  for (const size_t at : {size_t{8}, 16 + kMostOfferBytes}) {
+    auto damaged = bytes;
+    damaged[at + 1] = std::byte{1};
+    CHECK(direct::WireOffer::read(damaged.data()).status().code() == Code::invalid_argument);
+  }
+}
+
+TEST_CASE("connecting ends when it is cancelled, and when the peer gives up", "[cluster]") {
+  for (const bool cancelled_here : {true, false}) {
+    INFO(cancelled_here);
+    DirectEnds ends({4000}, {4000});
+    auto maker = must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)));
+    LinkEnds far({}, {1, 1, 1, 1});
+    const LinkSetup mine = maker.inner_setup();
+    far.setup_b.incoming = mine.outgoing;
+    far.setup_b.outgoing = mine.incoming;
+    LinkPair inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
+    auto connecting = std::async(std::launch::async, [&] {
+      return maker.connect(std::move(inner.a), in(std::chrono::hours(1))).status();
+    });
+    // The offer that this end waits for does not come.
+    REQUIRE(far.slots_b.edge(mine.outgoing.back().edge).arrived.wait(1, soon()).ok());
+    const Status cause = internal_error("there is no more time");
+    cancelled_here ? maker.cancel(cause) : inner.b->abort(cause);
+    REQUIRE(connecting.wait_until(soon()) == std::future_status::ready);
+    const Status ended = connecting.get();
+    CHECK(ended.code() == Code::internal);
+    CHECK(ended.message().find("there is no more time") != std::string::npos);
+  }
 }
 
 TEST_CASE("a kind of wires is chosen alike at both ends") {

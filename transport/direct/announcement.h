@@ -1,4 +1,4 @@
-// What the inner link of wires carries for a value: the number of the value on its wire.
+// The number of a value on its wire, which the inner link carries for it.
 #pragma once
 
 #include <array>

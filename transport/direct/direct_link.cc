@@ -1,20 +1,19 @@
 #include "transport/direct/direct_link.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 #include "transport/direct/announcement.h"
 #include "transport/direct/inbound.h"
+#include "transport/direct/inner_link.h"
 #include "transport/direct/outbound.h"
+#include "transport/direct/wire_offer.h"
 
 namespace leat::direct {
 namespace {
-
-// An offer on its way: its length in 8 bytes, and its bytes.
-constexpr size_t kOfferBytes = kAnnouncementBytes + kMostOfferBytes;
 
 // A wire that failed waits so long for the reason of the inner link.
 constexpr std::chrono::milliseconds kGrace{200};
@@ -51,39 +50,44 @@ std::optional<WireKind> choose_wire(const Endpoint& here, const Endpoint& there)
   return both(WireKind::nccl) ? std::optional(WireKind::nccl) : std::nullopt;
 }
 
+// Why there can be no wires. No link is lost by it, and no other worker would do better.
+Status no_wires(const Status& refused) {
+  if (refused.code() != Code::unavailable && refused.code() != Code::deadline_exceeded)
+    return refused;
+  return failed_precondition(
+      cat(refused.message(), "; with gpu_wires: none, values go through the host"));
+}
+
 // Threads: as Link says.
 class DirectLinkMaker::State final : public Link {
  public:
-  State(LinkSetup setup, WireKind kind, Device& device, uint32_t edges, bool dials)
+  State(LinkSetup setup, WireSetup wires)
       : setup_(std::move(setup)),
-        kind_(kind),
-        device_(device),
-        offer_out_(edges + (dials ? 0 : 1)),
-        offer_in_(edges + (dials ? 1 : 0)),
-        inner_slots_(size_t{edges} + 2),
+        wires_(std::move(wires)),
+        offer_out_(wires_.edges + (wires_.dials ? 0 : 1)),
+        offer_in_(wires_.edges + (wires_.dials ? 1 : 0)),
+        inner_slots_(size_t{wires_.edges} + 2),
+        number_(wires_.memory->number()),
         inbound_(
             setup_, inner_slots_, [this](const Status& status) { fail(status); },
-            [this](const Status& status) { fail_wire(status); }),
-        outbound_(
-            setup_.outgoing, [this](const Status& status) { fail(status); },
-            [this](const Status& status) { fail_wire(status); }) {}
+            [this](const Status& status) { (void)fail_wire(status).ok(); }),
+        outbound_(setup_.outgoing, {[this](auto... value) { return announce(value...); },
+                                    [this](const Status& status) { return fail_wire(status); }}) {}
 
-  // The wires come first: their threads use everything else.
+  // The peer sees the inner link close before its wires end.
   ~State() override {
     const Status closed = cancelled(cat(subject(), ": it was closed here"));
     const bool first = claim(closed, false);
-    stop(closed);
-    if (first) {
-      inbound_.fail(closed);
-      outbound_.fail(closed);
-      if (setup_.on_failure) setup_.on_failure();
-    }
-    inbound_.drop();
-    outbound_.drop();
-    inner_.reset();
+    inner_.close();
+    if (first) end(closed);
+    std::unique_ptr<Buffer> memory = inbound_.drop();
+    const bool sent = outbound_.drop();
+    if (wires_.kind != WireKind::ipc) return;
+    if (sent) wires_.memory->closed_here(wires_.peer, peer_memory_);
+    if (memory && offered_) wires_.memory->keep(wires_.peer, number_, std::move(memory));
   }
 
-  Status open() { return inbound_.open(kind_, device_); }
+  Status open() { return no_wires(inbound_.open(wires_.kind, *wires_.device)); }
 
   LinkSetup inner_setup() {
     LinkSetup inner;
@@ -110,21 +114,21 @@ class DirectLinkMaker::State final : public Link {
   }
 
   Status connect(std::unique_ptr<Link> inner, std::chrono::steady_clock::time_point deadline) {
-    inner_ = std::move(inner);
-    auto sender = connect_wires(deadline);
-    if (!sender.ok()) {
-      const Status failed =
-          sender.status().while_doing(cat("connecting wires of kind ", name_of(kind_)));
-      inner_->abort(failed);
-      return failed;
-    }
-    outbound_.start(std::move(*sender), kind_, *inner_);
-    inbound_.start();
+    inner_.set(std::move(inner));
     // No second offer comes: this wait ends with the failure of the inner link.
     inner_slots_.edge(offer_in_).arrived.when(2, [this](const Status& status) {
       fail(status.ok() ? invalid_argument(cat(subject(), ": a second offer of wires")) : status);
     });
-    return {};
+    Status connected = connect_wires(deadline);
+    // The inner link knows the cause, if it has failed, or is about to.
+    if (!connected.ok()) (void)await_inner_failure().ok();
+    if (status().ok() && connected.ok()) {
+      outbound_.start();
+      inbound_.start();
+      return {};
+    }
+    abort(connected.while_doing(cat("connecting wires of kind ", name_of(wires_.kind))));
+    return status();
   }
 
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
@@ -133,7 +137,7 @@ class DirectLinkMaker::State final : public Link {
     return outbound_.sent(edge).wait(turn + 1, std::chrono::steady_clock::now() + setup_.stall);
   }
   Status push_in_place(uint32_t edge, uint64_t turn, const void* data, size_t bytes) override {
-    if (!outbound_.carries(edge)) return inner_->push(edge, turn, data, bytes);
+    if (!outbound_.carries(edge)) return inner_.get().push(edge, turn, data, bytes);
     LEAT_RETURN_IF_ERROR(status());
     return outbound_.push(edge, turn, data, bytes);
   }
@@ -141,17 +145,10 @@ class DirectLinkMaker::State final : public Link {
     return outbound_.carries(edge) ? &outbound_.sent(edge) : nullptr;
   }
   bool takes_device_memory(uint32_t edge) const override { return outbound_.carries(edge); }
-  void hold() override { inner_->hold(); }
-  Status flush() override { return inner_->flush(); }
-  Timeline& credit(uint32_t edge) override { return inner_->credit(edge); }
-
-  // The peer hears of it before its wires end. The devices stop also if the link has failed before.
-  void abort(const Status& cause) override {
-    const bool first = claim(cause, false);
-    if (first) inner_->abort(cause);
-    stop(cause);
-    if (first) end(cause);
-  }
+  void hold() override { inner_.get().hold(); }
+  Status flush() override { return inner_.get().flush(); }
+  Timeline& credit(uint32_t edge) override { return inner_.get().credit(edge); }
+  void abort(const Status& cause) override { fail(cause); }
 
   const std::string& peer() const override { return setup_.peer; }
   Status status() const override {
@@ -163,13 +160,16 @@ class DirectLinkMaker::State final : public Link {
       const std::lock_guard lock(mutex_);
       if (by_wire_) return LinkFault::lost;
     }
-    return inner_->fault();
+    return inner_.get().fault();
   }
   LinkCounters counters() const override {
-    LinkCounters counters = inner_->counters();
+    LinkCounters counters = inner_.get().counters();
     counters.bytes_by_wire = outbound_.bytes_sent();
     counters.bytes_sent += counters.bytes_by_wire;
     counters.bytes_received += inbound_.bytes_received();
+    // The offers are no values of the plan.
+    counters.values_sent -= std::min<uint64_t>(counters.values_sent, 1);
+    counters.values_received -= std::min<uint64_t>(counters.values_received, 1);
     return counters;
   }
   std::string awaits() const override {
@@ -186,58 +186,69 @@ class DirectLinkMaker::State final : public Link {
   std::string subject() const { return cat("link ", setup_.self, " to ", setup_.peer); }
 
   // Exchanges the offers, and connects the wires of both directions: first the dialer's values.
-  Result<std::unique_ptr<WireSender>> connect_wires(
-      std::chrono::steady_clock::time_point deadline) {
-    std::array<std::byte, kOfferBytes> out{};
-    const std::string own = inbound_.offer();
-    if (own.size() > kMostOfferBytes) return internal_error("the offer of a wire is too long");
-    const Announcement length(own.size());
-    std::copy(length.bytes.begin(), length.bytes.end(), out.begin());
-    std::memcpy(out.data() + kAnnouncementBytes, own.data(), own.size());
-    LEAT_RETURN_IF_ERROR(inner_->push(offer_out_, 0, out.data(), out.size()));
+  Status connect_wires(std::chrono::steady_clock::time_point deadline) {
+    WireOffer own{number_, inbound_.offer(), {}};
+    if (wires_.kind == WireKind::ipc) own.closed = wires_.memory->closed_here(wires_.peer);
+    if (own.offer.size() > kMostOfferBytes)
+      return internal_error("the offer of a wire is too long");
+    const auto bytes = own.written();
+    offered_ = true;
+    LEAT_RETURN_IF_ERROR(inner_.get().push(offer_out_, 0, bytes.data(), bytes.size()));
     LEAT_RETURN_IF_ERROR(inner_slots_.edge(offer_in_).arrived.wait(1, deadline));
-    LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WireSender> sender, make_sender());
-    const auto connect_sender = [&] { return sender ? sender->connect(deadline) : Status(); };
-    const bool dials = offer_out_ < offer_in_;
-    if (dials) LEAT_RETURN_IF_ERROR(connect_sender());
-    LEAT_RETURN_IF_ERROR(inbound_.connect(deadline));
-    if (!dials) LEAT_RETURN_IF_ERROR(connect_sender());
-    return sender;
+    const auto theirs = WireOffer::read(inner_slots_.slot(offer_in_, 0));
+    if (!theirs.ok()) return broken_protocol(theirs.status().message());
+    wires_.memory->closed_by(wires_.peer, theirs->closed);
+    peer_memory_ = theirs->memory;
+    if (wires_.dials) LEAT_RETURN_IF_ERROR(connect_sender(theirs->offer, deadline));
+    LEAT_RETURN_IF_ERROR(no_wires(inbound_.connect(deadline)));
+    return wires_.dials ? Status() : connect_sender(theirs->offer, deadline);
   }
 
-  // Null if no values go out.
-  Result<std::unique_ptr<WireSender>> make_sender() {
-    if (!outbound_.has_wire()) return std::unique_ptr<WireSender>();
-    const auto* in = static_cast<const std::byte*>(inner_slots_.slot(offer_in_, 0));
-    const uint64_t length = Announcement::read(in);
-    if (length == 0 || length > kMostOfferBytes) {
-      return invalid_argument(cat(subject(), ": ", setup_.peer,
-                                  " broke the protocol: expected the offer of a wire of 1 to ",
-                                  kMostOfferBytes, " bytes, received ", length));
-    }
-    return device_.make_wire_sender(
-        kind_, {reinterpret_cast<const char*>(in) + kAnnouncementBytes, length});
+  Status connect_sender(const std::string& offer, std::chrono::steady_clock::time_point deadline) {
+    if (!outbound_.has_wire()) return {};
+    if (offer.empty()) return broken_protocol("expected the offer of a wire, received none");
+    auto sender = wires_.device->make_wire_sender(wires_.kind, offer);
+    if (!sender.ok()) return no_wires(sender.status());
+    return no_wires(outbound_.connect(std::move(*sender), wires_.kind, deadline));
   }
 
-  void stop(const Status& cause) {
-    inbound_.stop(cause);
-    outbound_.stop(cause);
+  Status broken_protocol(std::string_view what) const {
+    return invalid_argument(cat(subject(), ": ", setup_.peer, " broke the protocol: ", what));
   }
 
+  // An announcement after the end of the inner link is not needed any more.
+  Status announce(uint32_t edge, uint64_t turn, uint64_t number) {
+    const Announcement announced(number);
+    Status pushed = cancelled(cat(subject(), ": it is closed"));
+    inner_.use([&](Link& inner) {
+      pushed = inner.push(edge, turn, announced.bytes.data(), kAnnouncementBytes);
+    });
+    return pushed;
+  }
+
+  // A failure of the inner link, or of the run.
   void fail(const Status& cause) {
     if (claim(cause, false)) end(cause);
   }
-  // The end of a peer, and its abort, may reach the wire before they reach the inner link, which
-  // knows the cause.
-  void fail_wire(const Status& cause) {
-    if (!status().ok()) return;
+  // The failure of the inner link, for which a failed wire waits a little: the end of a peer, and
+  // its abort, may reach the wire before they reach the inner link, which knows the cause.
+  Status await_inner_failure() {
     const auto until = std::chrono::steady_clock::now() + kGrace;
     const Status inner = inner_slots_.edge(offer_in_).arrived.wait(2, until);
-    if (!inner.ok() && inner.code() != Code::deadline_exceeded) return fail(inner);
-    const bool by_wire = cause.code() == Code::unavailable;
-    const Status told(cause.code(),
-                      cat(subject(), ": wire (", name_of(kind_), "): ", cause.message()));
-    if (claim(told, by_wire)) end(told);
+    return inner.code() == Code::deadline_exceeded ? Status() : inner;
+  }
+  // Returns the failure of the link. This end has the cause itself unless its wire says that the
+  // other end has failed.
+  Status fail_wire(const Status& cause) {
+    if (const Status failed = status(); !failed.ok()) return failed;
+    const bool is_theirs = cause.code() == Code::unavailable && !is_lost(*wires_.device);
+    const Status inner = is_theirs ? await_inner_failure() : Status();
+    const Status told = as_loss_of(
+        *wires_.device, Status(cause.code(), cat(subject(), ": wire (", name_of(wires_.kind),
+                                                 "): ", cause.message())));
+    const Status& failed = inner.ok() ? told : inner;
+    if (claim(failed, inner.ok() && is_theirs)) end(failed);
+    return status();
   }
   // Notes the first failure. False if there was one before.
   bool claim(const Status& cause, bool by_wire) {
@@ -247,23 +258,25 @@ class DirectLinkMaker::State final : public Link {
     by_wire_ = by_wire;
     return true;
   }
-  // Ends every wait on the link, here and at the peer.
+  // Ends every wait on the link, here and at the peer. The peer hears of it before its wires end.
   void end(const Status& cause) {
-    inbound_.fail(cause);
-    outbound_.fail(cause);
-    if (inner_) inner_->abort(cause);
+    inner_.use([&](Link& inner) { inner.abort(cause); });
+    inbound_.stop(cause);
+    outbound_.stop(cause);
     if (setup_.on_failure) setup_.on_failure();
   }
 
   const LinkSetup setup_;
-  const WireKind kind_;
-  Device& device_;
+  const WireSetup wires_;
   const uint32_t offer_out_, offer_in_;  // the edges of the offers
   SlotTable inner_slots_;
+  const uint64_t number_;     // of the memory in which values arrive
+  uint64_t peer_memory_ = 0;  // the number of that at the other end
+  bool offered_ = false;      // it may be open there
   mutable std::mutex mutex_;
   Status status_;
   bool by_wire_ = false;  // a wire failed, and the inner link had not
-  std::unique_ptr<Link> inner_;
+  InnerLink inner_;
   Inbound inbound_;
   Outbound outbound_;
 };
@@ -272,9 +285,8 @@ DirectLinkMaker::DirectLinkMaker(std::unique_ptr<State> state) : state_(std::mov
 DirectLinkMaker::DirectLinkMaker(DirectLinkMaker&&) noexcept = default;
 DirectLinkMaker::~DirectLinkMaker() = default;
 
-Result<DirectLinkMaker> DirectLinkMaker::create(LinkSetup setup, WireKind kind, Device& device,
-                                                uint32_t edges, bool dials) {
-  auto state = std::make_unique<State>(std::move(setup), kind, device, edges, dials);
+Result<DirectLinkMaker> DirectLinkMaker::create(LinkSetup setup, WireSetup wires) {
+  auto state = std::make_unique<State>(std::move(setup), std::move(wires));
   LEAT_RETURN_IF_ERROR(state->open());
   return DirectLinkMaker(std::move(state));
 }
@@ -288,5 +300,7 @@ Result<std::unique_ptr<Link>> DirectLinkMaker::connect(
   LEAT_RETURN_IF_ERROR(state_->connect(std::move(inner), deadline));
   return std::unique_ptr<Link>(std::move(state_));
 }
+
+void DirectLinkMaker::cancel(const Status& cause) { state_->abort(cause); }
 
 }  // namespace leat::direct

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "devices/core/device_wire.h"
+#include "transport/direct/wire_memory.h"
 #include "transport/endpoint.h"
 #include "transport/link.h"
 
@@ -23,15 +24,27 @@ namespace leat::direct {
 // come to the same result. `ipc` needs one machine, on which it goes before `nccl`.
 std::optional<WireKind> choose_wire(const Endpoint& here, const Endpoint& there);
 
+// How a link is to have wires.
+struct WireSetup {
+  WireKind kind = WireKind::ipc;
+  // Outlives the link.
+  Device* device = nullptr;
+  // The number of edges of the plan.
+  uint32_t edges = 0;
+  // True at one end of the two.
+  bool dials = false;
+  // The incarnation of the runner at the other end.
+  uint64_t peer = 0;
+  std::shared_ptr<WireMemory> memory;
+};
+
 // Makes one end of such a link, in this order: create(), the inner link from inner_setup(), and
-// connect(). Threads: one at a time.
+// connect(). Threads: one at a time, except for cancel().
 class DirectLinkMaker {
  public:
-  // Opens the slots of the incoming edges in the table of `setup`, in memory of `device`, which
-  // outlives the link. `edges`: the number of edges of the plan. `dials`: true at one end of the
-  // two. resource_exhausted if the device has no memory left; unavailable if it has no such wires.
-  static Result<DirectLinkMaker> create(LinkSetup setup, WireKind kind, Device& device,
-                                        uint32_t edges, bool dials);
+  // Opens the slots of the incoming edges in the table of `setup`, in memory of the device.
+  // resource_exhausted if the device has no memory left; failed_precondition if it refuses wires.
+  static Result<DirectLinkMaker> create(LinkSetup setup, WireSetup wires);
   DirectLinkMaker(DirectLinkMaker&&) noexcept;
   ~DirectLinkMaker();
 
@@ -40,9 +53,13 @@ class DirectLinkMaker {
   // Opens them, for a link that does not do it itself.
   Status open_inner_slots();
   // Exchanges the offers over the inner link and connects the wires. Blocks while the other end
-  // does the same, at most until `deadline`. The inner link is aborted if this fails.
+  // does the same, at most until `deadline`. The inner link is aborted if this fails: with the
+  // failure of the inner link, with the cause of cancel(), with deadline_exceeded, or with
+  // failed_precondition and the reason why there can be no wires.
   Result<std::unique_ptr<Link>> connect(std::unique_ptr<Link> inner,
                                         std::chrono::steady_clock::time_point deadline);
+  // Makes connect() return soon, with `cause`. Does not block. Threads: any.
+  void cancel(const Status& cause);
 
   class State;
 

@@ -169,7 +169,7 @@ void Inbound::give_back(Edge& edge) {
   inner_.edge(edge.edge).retired.signal(std::min(retired, edge.arrived.load()));
 }
 
-void Inbound::fail(const Status& cause) {
+void Inbound::stop(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -179,18 +179,17 @@ void Inbound::fail(const Status& cause) {
     outer_.slots->edge(edge->edge).arrived.fail(cause);
     outer_.slots->edge(edge->edge).retired.fail(cause);
   }
-}
-
-void Inbound::stop(const Status& cause) {
   if (receiver_) receiver_->stop(cause);
 }
 
-void Inbound::drop() {
-  std::unique_lock lock(mutex_);
-  closed_ = true;
-  idle_.wait(lock, [this] { return !receiving_; });
-  lock.unlock();
+std::unique_ptr<Buffer> Inbound::drop() {
+  {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    idle_.wait(lock, [this] { return !receiving_; });
+  }
   receiver_.reset();
+  return std::move(memory_);
 }
 
 }  // namespace leat::direct

@@ -37,11 +37,11 @@ class Inbound {
   void start();
   uint64_t bytes_received() const { return bytes_received_; }
 
-  // Fails every wait on the slots, and takes no value any more.
-  void fail(const Status& cause);
+  // Fails every wait on the slots, takes no value any more, and ends the wire.
   void stop(const Status& cause);
-  // Destroys the wire. REQUIRES: it failed and was stopped.
-  void drop();
+  // Destroys the wire, and returns the memory in which values arrived; null if there is none.
+  // REQUIRES: it was stopped.
+  std::unique_ptr<Buffer> drop();
 
  private:
   struct Value {

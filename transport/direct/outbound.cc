@@ -6,22 +6,24 @@
 #include <utility>
 
 #include "devices/base/text.h"
-#include "transport/direct/announcement.h"
 
 namespace leat::direct {
 
-Outbound::Outbound(const std::vector<LinkEdge>& edges, Fail fail, Fail fail_wire)
+Outbound::Outbound(const std::vector<LinkEdge>& edges, Calls calls)
     : slots_(edges),
-      fail_(std::move(fail)),
-      fail_wire_(std::move(fail_wire)),
+      calls_(std::move(calls)),
       sent_(slots_.all().size()),
       values_(slots_.most_values()) {}
 
-void Outbound::start(std::unique_ptr<WireSender> sender, WireKind kind, Link& inner) {
-  sender_ = std::move(sender);
-  kind_ = kind;
-  inner_ = &inner;
-  if (sender_) await_done();
+Status Outbound::connect(std::unique_ptr<WireSender> sender, WireKind kind,
+                         std::chrono::steady_clock::time_point deadline) {
+  {
+    const std::lock_guard lock(wire_mutex_);
+    LEAT_RETURN_IF_ERROR(stopped_);
+    sender_ = std::move(sender);
+    kind_ = kind;
+  }
+  return sender_->connect(deadline);
 }
 
 Status Outbound::push(uint32_t edge, uint64_t turn, const void* data, size_t bytes) {
@@ -38,36 +40,33 @@ Status Outbound::push(uint32_t edge, uint64_t turn, const void* data, size_t byt
   return announces_first(kind_) ? announce(number) : Status();
 }
 
-Status Outbound::announce(uint64_t number) {
+Status Outbound::announce(uint64_t number) const {
   const Value& value = values_[number % values_.size()];
-  const Announcement announced(number);
-  return inner_->push(value.slot->edge, value.turn, announced.bytes.data(), kAnnouncementBytes);
+  return calls_.announce(value.slot->edge, value.turn, number);
 }
 
 // The callback awaits the next value before it returns, so that there is one at a time.
 void Outbound::await_done() {
   sender_->done().when(done_ + 1, [this](const Status& status) {
-    if (!status.ok()) return fail_wire_(status);
-    take_done();
+    if (status.ok()) return take_done();
+    const Status failed = calls_.fail_wire(status);
+    for (Timeline& sent : sent_) sent.fail(failed);
   });
 }
 
+// A value that could not be announced has failed the link, which ends the wire.
 void Outbound::take_done() {
   for (const uint64_t now = sender_->done().value(); done_ < now; ++done_) {
     const Value value = values_[done_ % values_.size()];
-    if (!announces_first(kind_)) {
-      if (const Status announced = announce(done_); !announced.ok()) return fail_(announced);
-    }
+    if (!announces_first(kind_)) (void)announce(done_).ok();
     sent_[value.slot->index].signal(value.turn + 1);
   }
   await_done();
 }
 
-void Outbound::fail(const Status& cause) {
-  for (Timeline& sent : sent_) sent.fail(cause);
-}
-
 void Outbound::stop(const Status& cause) {
+  const std::lock_guard lock(wire_mutex_);
+  if (stopped_.ok()) stopped_ = cause;
   if (sender_) sender_->stop(cause);
 }
 

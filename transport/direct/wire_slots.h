@@ -1,4 +1,4 @@
-// Where the values of a wire lie in the memory at its receiving end. Both ends compute it from the
+// The places of a wire's values in the memory at its receiving end. Both ends compute them from the
 // edges of the plan.
 #pragma once
 
