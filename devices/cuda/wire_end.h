@@ -74,7 +74,7 @@ class WireEnd {
   WireEnd(CudaDevice& device, std::string subject, std::unique_ptr<WireCarrier> carrier,
           std::chrono::milliseconds stall);
   void run();
-  // What there is to do at the moment. True if anything has happened; else the wire's failure.
+  // Does all that can be done at the moment. True if that was anything; or the wire's failure.
   Result<bool> step();
   Result<bool> issue_given();
   Result<bool> look_at_marks();

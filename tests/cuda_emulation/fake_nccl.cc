@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kIdMagic[] = "leat-fake-nccl-";
 
-// What this process has of the library. Threads: any.
+// The library as this process has it. Threads: any.
 class Library {
  public:
   void reset(uint64_t seed) {

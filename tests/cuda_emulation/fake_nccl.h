@@ -3,8 +3,9 @@
 //
 // It is as unkind as NCCL allows. Nothing is done when a call returns: communicators and calls are
 // in progress for as many looks as a seed draws, and the work of a call is in its stream only after
-// that. A value is sent once the other rank wants it, and not before. What a rank has sent is lost
-// if it aborts before it has left. A rank that is gone releases no stream: ncclCommAbort does.
+// that. A value is sent once the other rank wants it, and not before. Bytes that a rank has sent
+// are lost if it aborts before they have left. A rank that is gone releases no stream:
+// ncclCommAbort does.
 //
 // It behaves as its author believes that NCCL does. Only GPUs can tell whether that is so.
 #pragma once
