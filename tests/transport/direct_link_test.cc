@@ -327,12 +327,14 @@ TEST_CASE("connecting ends when it is cancelled, and when the peer gives up", "[
   for (const bool cancelled_here : {true, false}) {
     INFO(cancelled_here);
     DirectEnds ends({4000}, {4000});
+    std::shared_ptr<void> threads;  // outlive the link
     auto maker = must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)));
     LinkEnds far({}, {1, 1, 1, 1});
     const LinkSetup mine = maker.inner_setup();
     far.setup_b.incoming = mine.outgoing;
     far.setup_b.outgoing = mine.incoming;
     LinkPair inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
+    threads = inner.threads;
     auto connecting = std::async(std::launch::async, [&] {
       return maker.connect(std::move(inner.a), in(std::chrono::hours(1))).status();
     });

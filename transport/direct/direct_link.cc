@@ -281,7 +281,8 @@ class DirectLinkMaker::State final : public Link {
   Outbound outbound_;
 };
 
-DirectLinkMaker::DirectLinkMaker(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DirectLinkMaker::DirectLinkMaker(std::unique_ptr<State> state)
+    : link_(state.get()), state_(std::move(state)) {}
 DirectLinkMaker::DirectLinkMaker(DirectLinkMaker&&) noexcept = default;
 DirectLinkMaker::~DirectLinkMaker() = default;
 
@@ -301,6 +302,6 @@ Result<std::unique_ptr<Link>> DirectLinkMaker::connect(
   return std::unique_ptr<Link>(std::move(state_));
 }
 
-void DirectLinkMaker::cancel(const Status& cause) { state_->abort(cause); }
+void DirectLinkMaker::cancel(const Status& cause) { link_->abort(cause); }
 
 }  // namespace leat::direct

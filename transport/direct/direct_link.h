@@ -58,13 +58,15 @@ class DirectLinkMaker {
   // failed_precondition and the reason why there can be no wires.
   Result<std::unique_ptr<Link>> connect(std::unique_ptr<Link> inner,
                                         std::chrono::steady_clock::time_point deadline);
-  // Makes connect() return soon, with `cause`. Does not block. Threads: any.
+  // Makes connect() return soon, with `cause`. Does not block. REQUIRES: what connect() returned is
+  // there, if it has returned. Threads: any.
   void cancel(const Status& cause);
 
   class State;
 
  private:
   explicit DirectLinkMaker(std::unique_ptr<State> state);
+  State* link_;  // of state_, and of what connect() returns, for cancel()
   std::unique_ptr<State> state_;
 };
 
