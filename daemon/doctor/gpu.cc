@@ -33,6 +33,7 @@ constexpr int kLeastCuda = 13;        // that a driver must support for the plug
 constexpr int kLeastCapability = 75;  // of which CUDA 13 can make code
 // A context and NVIDIA's libraries take some hundred MiB before a job has any.
 constexpr uint64_t kLeastFree = uint64_t{1} << 30;
+constexpr char kNccl[] = "NCCL";
 constexpr char kNoGpu[] = "no NVIDIA GPU: jobs run on the processor";
 
 // A library that was loaded and stays so: those of NVIDIA cannot be unloaded safely. Null if it was
@@ -310,7 +311,11 @@ GpuFacts read_gpus() {
               of_cuda),
       library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion"),
       library("cuDNN", {"libcudnn.so.9"}, "cudnnGetVersion"), compiler(),
-      library("NCCL", {"libnccl.so.2"}, "ncclGetVersion", of_nccl)};
+      library(kNccl, {"libnccl.so.2"}, "ncclGetVersion", of_nccl)};
+  facts.network = read_networks("/sys", [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  });
   // It loads CUDA's runtime, and begins nothing on the GPU.
   if (facts.gpus.empty()) return facts;
   const auto plugin = load_device_plugin("cuda");
@@ -341,6 +346,7 @@ Findings judge_gpus(const GpuFacts& facts) {
            has_plugin ? "" : "jobs run on the processor; 'deploy/build-cuda' makes it"});
     }
   }
+  bool has_nccl = false;
   for (const GpuFacts::Library& each : facts.libraries) {
     if (each.error.empty()) {
       findings.push_back(library_finding(each));
@@ -348,7 +354,9 @@ Findings judge_gpus(const GpuFacts& facts) {
       findings.push_back(
           {each.name, FindingVerdict::note, each.error, "install it to use the GPUs"});
     }
+    has_nccl = has_nccl || (each.name == kNccl && each.error.empty());
   }
+  if (has_nccl || !facts.gpus.empty()) findings.push_back(judge_networks(facts.network));
   return findings;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/doctor/finding.h"
+#include "daemon/doctor/network.h"
 
 namespace leat {
 
@@ -33,6 +34,7 @@ struct GpuFacts {
   bool is_limited = false;   // CUDA_VISIBLE_DEVICES is set
   std::string visible;       // its value
   std::vector<Library> libraries;
+  NetworkFacts network;       // to GPUs of other machines
   std::string plugin_error;   // why libleat_cuda.so was not loaded; empty if it was
   std::string architectures;  // that the plugin has code for, as runs_on() reads them
 };

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -19,6 +21,7 @@
 #include "tests/eventually.h"
 #include "tests/slowness.h"
 #include "tests/small_models.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -213,6 +216,59 @@ TEST_CASE("GPUs are listed with their driver and libraries, and what is missing 
     CHECK(findings[0].verdict == FindingVerdict::fine);
     CHECK_THAT(findings[0].found, Catch::StartsWith("no NVIDIA GPU"));
   }
+}
+
+void write_line(const std::string& path, const char* line) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << line << "\n";
+}
+
+TEST_CASE("the doctor names the networks that NCCL would use, and what keeps it from RDMA") {
+  const TemporaryDirectory sys;
+  const auto port = [&](const char* at, const char* state, const char* layer, const char* rate) {
+    const std::string folder = sys / (std::string("class/infiniband/") + at + "/");
+    write_line(folder + "state", state);
+    write_line(folder + "link_layer", layer);
+    write_line(folder + "rate", rate);
+  };
+  for (const auto& [name, state] : {std::pair("eth0", "up"), {"eth1", "down"}, {"lo", "unknown"}})
+    write_line(sys / cat("class/net/", name, "/operstate"), state);
+  std::map<std::string, std::string> environment;
+  const auto finding = [&] {
+    return judge_networks(read_networks(
+        sys.path(), [&](const char* name) -> std::string { return environment[name]; }));
+  };
+  CHECK(finding().found == "no RDMA: NCCL would use TCP over eth0");
+  CHECK(finding().verdict == FindingVerdict::fine);
+  port("mlx5_0/ports/1", "4: ACTIVE", "InfiniBand", "400 Gb/sec (4X NDR)");
+  port("mlx5_1/ports/1", "1: DOWN", "InfiniBand", "10 Gb/sec (4X SDR)");
+  port("mlx5_10/ports/1", "4: ACTIVE", "Ethernet", "100 Gb/sec (4X EDR)");
+  CHECK(finding().found ==
+        "RDMA by mlx5_0:1 InfiniBand, ACTIVE, 400 Gb/sec (4X NDR); mlx5_10:1 Ethernet (RoCE), "
+        "ACTIVE, 100 Gb/sec (4X EDR); not used: mlx5_1:1 InfiniBand, DOWN, 10 Gb/sec (4X SDR)");
+  // A name stands for all that begin with it, unless "=" is before the list.
+  environment["NCCL_IB_HCA"] = "mlx5_1";
+  CHECK_THAT(finding().found, Catch::StartsWith("RDMA by mlx5_10:1 "));
+  CHECK_THAT(finding().found, Catch::EndsWith("; NCCL_IB_HCA is 'mlx5_1'"));
+  environment["NCCL_IB_HCA"] = "^mlx5_10";
+  CHECK_THAT(finding().found, Catch::StartsWith("RDMA by mlx5_0:1 "));
+  environment["NCCL_IB_HCA"] = "=mlx5_1,mlx5_0:2";
+  CHECK_THAT(finding().found, Catch::StartsWith("no RDMA: NCCL would use TCP over eth0; not used"));
+  CHECK(finding().verdict == FindingVerdict::note);
+  CHECK_THAT(finding().advice, Catch::Contains("NCCL_IB_HCA"));
+  environment["NCCL_IB_HCA"] = "=mlx5_1,mlx5_0:1";
+  CHECK_THAT(finding().found, Catch::StartsWith("RDMA by mlx5_0:1 "));
+  environment = {{"NCCL_IB_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "=lo"}};
+  CHECK_THAT(finding().found, Catch::StartsWith("no RDMA: NCCL would use TCP over lo; not used"));
+  CHECK_THAT(finding().found,
+             Catch::EndsWith("; NCCL_IB_DISABLE is '1'; NCCL_SOCKET_IFNAME is '=lo'"));
+  CHECK(finding().verdict == FindingVerdict::fine);
+  environment["NCCL_SOCKET_IFNAME"] = "eth1";
+  CHECK_THAT(finding().found, Catch::StartsWith("no RDMA: NCCL would use TCP over no interface"));
+  CHECK(finding().verdict == FindingVerdict::note);
+  GpuFacts facts = good_gpus();
+  facts.network.interfaces = {{"eth0", true}};
+  CHECK(about(judge_gpus(facts), "GPU network").found == "no RDMA: NCCL would use TCP over eth0");
 }
 
 TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
