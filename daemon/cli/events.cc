@@ -59,6 +59,7 @@ std::string json_of(const FinishedEvent& event) {
   // 0 stands for no changed rows, which the event shows as null.
   const int64_t until = event.metrics_changed_until;
   line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt);
+  if (!event.gpu_kernels.empty()) line.add("gpu_kernels", event.gpu_kernels);
   for (const NamedNumber& each : event.more) line.add(each.name, each.value);
   return line.text();
 }

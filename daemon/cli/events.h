@@ -79,7 +79,8 @@ std::string json_of(const CheckpointEvent& event);
 
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
 //  "steps", "shards", "seed", "cpu", "precision", "depends_on_timing", "steps_skipped",
-//  "metrics_missing_rows", "metrics_changed_until"}, and the job's other metrics as in an epoch.
+//  "metrics_missing_rows", "metrics_changed_until"}, with GPUs "gpu_kernels", and the job's other
+//  metrics as in an epoch.
 // The last event of a training that has done all of its steps.
 struct FinishedEvent {
   std::string run;
@@ -96,6 +97,8 @@ struct FinishedEvent {
   int64_t metrics_missing_rows = 0;
   // Some rows up to this step were changed; 0, printed as null: none.
   int64_t metrics_changed_until = 0;
+  // How the kernels of GPUs compute: KernelWays::text(). "" without a GPU; then the event lacks it.
+  std::string gpu_kernels = {};
   std::vector<NamedNumber> more = {};
 };
 std::string json_of(const FinishedEvent& event);

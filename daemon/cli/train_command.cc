@@ -20,12 +20,19 @@
 #include "daemon/training/trainer.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
+#include "devices/core/kernel_ways.h"
 #include "devices/cpu/cpu_device.h"
 #include "ops/catalogue.h"
 #include "ops/plugins.h"
 
 namespace leat {
 namespace {
+
+// The GPUs that a job trains on, or none.
+struct Accelerators {
+  std::string model;                              // "" if there are none
+  std::vector<std::shared_ptr<KernelWays>> ways;  // of each that counts them
+};
 
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
@@ -36,23 +43,30 @@ class Reporter final : public TrainObserver {
     RunCopier* copier;
     StepTrace* trace;
   };
-  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs.
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder,
-           const std::string& accelerator, Parts parts)
+           Accelerators accelerators, Parts parts)
       : command_(command),
         trainer_(trainer),
         program_(parts.program),
         copier_(parts.copier),
         trace_(parts.trace),
         folder_(std::move(folder)),
+        accelerators_(std::move(accelerators)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
+    const std::string& gpu = accelerators_.model;
     identity_ = {trainer.job().shards, trainer.job().seed,
-                 accelerator.empty() ? cpu::cpu_model() : cat(cpu::cpu_model(), ", ", accelerator),
+                 gpu.empty() ? cpu::cpu_model() : cat(cpu::cpu_model(), ", ", gpu),
                  precision_of_weights(trainer.job())};
   }
 
   const RunIdentity& identity() const { return identity_; }
+  // How all kernels compute that were made on GPUs so far; "" if there are none.
+  std::string gpu_kernels() const {
+    KernelWays all;
+    for (const auto& ways : accelerators_.ways) all.add(*ways);
+    return all.text();
+  }
   bool depends_on_timing() const { return trainer_.job().depends_on_timing(); }
 
   void started(int64_t first_step, int64_t steps) override {
@@ -188,6 +202,7 @@ class Reporter final : public TrainObserver {
   StepTrace* const trace_;
   int64_t step_ = 0;  // steps of the job that are done
   const std::string folder_;
+  const Accelerators accelerators_;
   RealClock clock_;
   ProgressLine progress_;
   std::vector<NamedValue> values_;  // of the step that it shows
@@ -260,6 +275,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   event.metrics_changed_until = outcome.lost_metrics.changed_until;
   event.depends_on_timing = reporter.depends_on_timing();
   event.identity = reporter.identity();
+  event.gpu_kernels = reporter.gpu_kernels();
   reporter.emit(json_of(event));
   reporter.tell_end("succeeded", "", event.weights_sha256);
   if (outcome.validation) std::cerr << validation_line(*outcome.validation);
@@ -273,6 +289,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
             << precision_clause(event.identity.precision) << ", " << event.identity.cpu
             << (event.depends_on_timing ? "; it depends on timing: no other run gives it)\n"
                                         : ")\n");
+  if (!event.gpu_kernels.empty()) std::cerr << "GPU kernels: " << event.gpu_kernels << "\n";
   if (event.steps_skipped > 0)
     std::cerr << counted(event.steps_skipped, "step") << " skipped, of " << outcome.steps << "\n";
   if (const std::string lost = outcome.lost_metrics.text(); !lost.empty())
@@ -292,13 +309,16 @@ Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const TrainOptio
 }
 
 // Opens a GPU for each worker that the job wants on one, before the job begins, so that a machine
-// without a GPU is told so at once. The workers of this process share it. `model`: its description.
+// without a GPU is told so at once. The workers of this process share it.
 Status open_accelerators(const TrainCommand& command, Job& job, Catalogue& catalogue,
-                         TrainOptions& options, std::string& model) {
+                         TrainOptions& options, Accelerators& facts) {
   if (command.gpu) job.gpus_per_worker = 1;
   if (job.gpus_per_worker == 0) return {};
   LEAT_ASSIGN_OR_RETURN(auto opened, open_gpus(static_cast<size_t>(job.num_workers), catalogue));
-  model = opened.front()->description();
+  facts.model = opened.front()->description();
+  for (const auto& device : opened) {
+    if (auto ways = device->ways()) facts.ways.push_back(std::move(ways));
+  }
   // One for each host that the trainer makes.
   const auto left = std::make_shared<std::vector<std::unique_ptr<Device>>>(std::move(opened));
   options.accelerators = [left] {
@@ -349,9 +369,9 @@ int run_train(const TrainCommand& command) {
   const SaveSignal save;  // SIGUSR1
   Catalogue catalogue = standard_catalogue();
   TrainOptions options;
-  std::string accelerator;
+  Accelerators accelerators;
   Status opened = check_traced(command, *job);
-  if (opened.ok()) opened = open_accelerators(command, *job, catalogue, options, accelerator);
+  if (opened.ok()) opened = open_accelerators(command, *job, catalogue, options, accelerators);
   if (opened.ok()) opened = open_keys(command, options);
   if (!opened.ok()) return report(opened, command.color);
   options.folder = folder_of(command, job->name);
@@ -370,7 +390,7 @@ int run_train(const TrainCommand& command) {
   print_notes((*trainer)->notes());
   auto copier = start_copier(*job, options);
   if (!copier.ok()) return report(copier.status(), command.color);
-  Reporter reporter(command, **trainer, options.folder, accelerator,
+  Reporter reporter(command, **trainer, options.folder, std::move(accelerators),
                     {program.get(), copier->get(), trace ? &*trace : nullptr});
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
   reporter.finish_trace();

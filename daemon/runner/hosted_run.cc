@@ -4,6 +4,7 @@
 
 #include "daemon/runner/fetched_rows.h"
 #include "devices/base/text.h"
+#include "devices/core/kernel_ways.h"
 #include "devices/core/lost_device.h"
 #include "ops/data/dataset.h"
 #include "ops/data/dataset_memory.h"
@@ -270,7 +271,12 @@ Status HostedRun::bind_host(const RunSetup& setup, const std::string& root, RunL
                        [&memory = parts_.memory](const std::string& name, uint64_t bytes) {
                          return memory.reserve_data(name, bytes);
                        });
-  return parts_.host.connect(*prepared_, std::move(channels), job, setup.options);
+  LEAT_RETURN_IF_ERROR(parts_.host.connect(*prepared_, std::move(channels), job, setup.options));
+  // The kernels are made: a library that refused some of them shows here.
+  const Device& device = parts_.host.device(prepared_->device());
+  if (const auto ways = device.ways(); ways && !ways->text().empty())
+    parts_.log.info(device.name(), ", its kernels so far: ", ways->text());
+  return {};
 }
 
 // A plan that reads no data gets the runner's own directory, which has no data that it could read.

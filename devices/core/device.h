@@ -22,6 +22,7 @@
 namespace leat {
 
 class Device;
+class KernelWays;
 class WireReceiver;
 class WireSender;
 enum class WireKind : uint8_t;
@@ -195,6 +196,9 @@ class Device {
   virtual Result<std::unique_ptr<WireReceiver>> make_wire_receiver(WireKind kind, Buffer& into);
   virtual Result<std::unique_ptr<WireSender>> make_wire_sender(WireKind kind,
                                                                std::string_view offer);
+
+  // Counts of how its kernels compute, which may outlive the device; null if it has one way only.
+  virtual std::shared_ptr<KernelWays> ways() const { return nullptr; }
 };
 
 }  // namespace leat

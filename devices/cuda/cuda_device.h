@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "devices/core/device.h"
+#include "devices/core/kernel_ways.h"
 #include "devices/cuda/complaint.h"
 
 namespace leat::cuda {
@@ -55,6 +56,8 @@ class CudaDevice final : public Device {
   bool host_visible() const override { return false; }
   // Libraries choose their algorithm by the alignment of addresses, which must not change.
   size_t alignment() const override { return 256; }
+  // A kernel counts its way once, when it is made.
+  std::shared_ptr<KernelWays> ways() const override { return ways_; }
 
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override;
   // Pinned memory, which the device can address, too.
@@ -111,6 +114,7 @@ class CudaDevice final : public Device {
   std::array<std::unique_ptr<CudaQueue>, 3> queues_;  // by QueueFor
 
   std::vector<std::unique_ptr<CudaLibrary>> libraries_;
+  const std::shared_ptr<KernelWays> ways_ = std::make_shared<KernelWays>();
 
   // Blocks of complaints in pinned memory, and those that are lent.
   struct Lent {

@@ -74,6 +74,13 @@ std::shared_ptr<AttentionProducts> products_of(const KernelSetup& setup, const A
              : nullptr;
 }
 
+void count_attention(const KernelSetup& setup, bool tiles, bool products) {
+  count_way(setup, "Attention",
+            tiles      ? "tiles"
+            : products ? "products of cuBLASLt"
+                       : KernelWays::kOwn);
+}
+
 Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {
   const auto form = attention_form(setup.types);
   if (!form.ok()) return invalid_argument(cat(setup.subject, ": ", form.status().message()));
@@ -82,6 +89,7 @@ Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {
   const AttentionCall call = call_of(*form);
   const bool tiles = by_tiles(setup, call);
   const auto products = tiles ? nullptr : products_of(setup, call, false);
+  count_attention(setup, tiles, products != nullptr);
   return make_cuda_kernel(
       setup,
       [=, dtype = setup.input(kQuery).dtype](const KernelContext& context, cudaStream_t stream) {
@@ -108,6 +116,7 @@ Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSetup& setup) {
   const AttentionCall call = call_of(*form);
   const bool tiles = by_tiles(setup, call);
   const auto products = tiles ? nullptr : products_of(setup, call, true);
+  count_attention(setup, tiles, products != nullptr);
   const size_t workspace = tiles      ? attention_tiles_workspace(call)
                            : products ? products->workspace_bytes()
                                       : 0;

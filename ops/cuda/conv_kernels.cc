@@ -5,6 +5,7 @@
 #include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/cuda/conv.h"
+#include "ops/cuda/conv_call.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/cuda/cudnn.h"
@@ -97,25 +98,6 @@ Result<std::unique_ptr<Kernel>> make_average_pool(const KernelSetup& setup, bool
   });
 }
 
-Result<ConvCall> conv_call(const KernelSetup& setup, MakeConvSpec make) {
-  auto spec = make(setup.types);
-  if (!spec.ok())
-    return Status(spec.status().code(), cat(setup.subject, ": ", spec.status().message()));
-  ConvCall call;
-  call.window = plain(spec->window);
-  call.images = spec->images;
-  call.groups = spec->groups;
-  call.inputs = spec->inputs;
-  call.outputs = spec->outputs;
-  call.relu = spec->relu;
-  for (const auto* types : {&setup.types.inputs, &setup.types.outputs}) {
-    for (const OperandType& type : *types)
-      call.channels_last =
-          call.channels_last || (type.present && type.layout == Layout::channels_last);
-  }
-  return call;
-}
-
 constexpr size_t kWorkspacePart = 256;  // parts of a workspace begin at multiples of so many bytes
 
 using ConvLaunch = cudaError_t (*)(const ConvCall& call, DType dtype, cudaStream_t stream);
@@ -201,6 +183,7 @@ class ConvolutionByCopies {
     y_bytes_ = bytes(call.outputs, call.window.output_area());
   }
 
+  bool has_plan() const { return plain_->has_plan(); }
   size_t workspace_bytes() const { return x_bytes_ + y_bytes_ + plain_->workspace_bytes(); }
   cudaError_t enqueue(const ConvCall& now, std::byte* workspace, cudaStream_t stream) const {
     ConvCall plain = now;
@@ -251,13 +234,21 @@ std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& ca
         },
         workspace);
   };
+  const auto count = [&](bool has_plan) {
+    count_way(setup, "convolutions", has_plan ? Cudnn::kName : KernelWays::kOwn);
+  };
   auto direct = std::make_shared<Convolution>(setup, call, work);
-  if (!call.channels_last || direct->has_plan()) return kernel_of(direct);
-  return kernel_of(std::make_shared<ConvolutionByCopies>(setup, call, work));
+  if (!call.channels_last || direct->has_plan()) {
+    count(direct->has_plan());
+    return kernel_of(direct);
+  }
+  auto by_copies = std::make_shared<ConvolutionByCopies>(setup, call, work);
+  count(by_copies->has_plan());
+  return kernel_of(by_copies);
 }
 
 Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {
-  LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_spec));
+  LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup.types, conv_spec, setup.subject));
   return conv_kernel(
       setup, call, {ConvOp::forward, launch_conv_forward, launch_conv_finish},
       [biased = setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
@@ -271,7 +262,7 @@ Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {
 // leat.ConvGradInput, and ConvTranspose, which may have a bias.
 template <MakeConvSpec make, bool has_bias>
 Result<std::unique_ptr<Kernel>> make_backward_data(const KernelSetup& setup) {
-  LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, make));
+  LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup.types, make, setup.subject));
   return conv_kernel(
       setup, call, {ConvOp::backward_data, launch_conv_backward_data, launch_conv_finish_data},
       [biased = has_bias && setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
@@ -283,7 +274,8 @@ Result<std::unique_ptr<Kernel>> make_backward_data(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_backward_weights(const KernelSetup& setup) {
-  LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_grad_weights_spec));
+  LEAT_ASSIGN_OR_RETURN(const ConvCall call,
+                        conv_call(setup.types, conv_grad_weights_spec, setup.subject));
   return conv_kernel(
       setup, call, {ConvOp::backward_weights, launch_conv_backward_weights, launch_conv_bias_grad},
       [biased = setup.types.has_output(1)](const KernelContext& context, ConvCall& now) {
@@ -317,6 +309,24 @@ LayoutSupport pool_layouts(const OpTypes& types) {
 }
 
 }  // namespace
+
+Result<ConvCall> conv_call(const OpTypes& types, MakeConvSpec make, const std::string& subject) {
+  auto spec = make(types);
+  if (!spec.ok()) return Status(spec.status().code(), cat(subject, ": ", spec.status().message()));
+  ConvCall call;
+  call.window = plain(spec->window);
+  call.images = spec->images;
+  call.groups = spec->groups;
+  call.inputs = spec->inputs;
+  call.outputs = spec->outputs;
+  call.relu = spec->relu;
+  for (const auto* operands : {&types.inputs, &types.outputs}) {
+    for (const OperandType& type : *operands)
+      call.channels_last =
+          call.channels_last || (type.present && type.layout == Layout::channels_last);
+  }
+  return call;
+}
 
 void add_conv_kernels(Catalogue& catalogue) {
   catalogue.add_layouts("Conv", kKind, conv_layouts<conv_spec>);

@@ -63,6 +63,10 @@ Result<std::shared_ptr<Buffer>> copy_of(const KernelSetup& setup, const void* by
   return copy;
 }
 
+void count_way(const KernelSetup& setup, std::string_view subject, std::string_view way) {
+  setup.device->ways()->add(subject, way);
+}
+
 Status no_kernel(const KernelSetup& setup, DType dtype) {
   return unimplemented(cat(setup.subject, ": no CUDA kernel for ", dtype));
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "devices/cuda/cuda_device.h"
 #include "ops/graph/kernel.h"
@@ -48,6 +49,9 @@ class LentComplaint {
 // A buffer of the device with a copy of these bytes. It returns when the copy is made: for what a
 // kernel is made of, not for its steps.
 Result<std::shared_ptr<Buffer>> copy_of(const KernelSetup& setup, const void* bytes, size_t size);
+
+// Counts the way that a kernel takes: KernelWays::add() of its device.
+void count_way(const KernelSetup& setup, std::string_view subject, std::string_view way);
 
 // unimplemented: "MatMul 'a': no CUDA kernel for int8".
 Status no_kernel(const KernelSetup& setup, DType dtype);

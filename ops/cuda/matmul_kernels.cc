@@ -56,6 +56,7 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(auto on_device,
                         copy_of(setup, offsets.data(), offsets.size() * sizeof(int64_t)));
   const std::shared_ptr<LibraryProduct> by_library = library_product(setup, *product, call);
+  count_way(setup, "products", by_library ? CublasLt::kName : KernelWays::kOwn);
   return make_cuda_kernel(
       setup,
       [call, on_device, by_library, dtype = setup.input(0).dtype](const KernelContext& context,

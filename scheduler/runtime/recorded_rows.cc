@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "devices/core/kernel_ways.h"
+
 namespace leat {
 namespace {
 
@@ -57,6 +59,12 @@ bool RecordedRows::repeats(const Entry& entry) const {
   return true;
 }
 
+// A row that is refused stays so: it is counted once.
+void RecordedRows::count(const Row& row) {
+  if (const auto ways = program_.device().ways())
+    ways->add("rows of kernels", row.refused ? "single launches" : "graphs");
+}
+
 bool RecordedRows::enqueue(uint64_t e, uint64_t turn) {
   Row& row = rows_[row_at_[e]];
   const size_t parity = turn % kSlotDepth;
@@ -65,6 +73,7 @@ bool RecordedRows::enqueue(uint64_t e, uint64_t turn) {
     // Libraries load code and allocate in their first run.
     if (row.runs[parity]++ == 0) return false;
     record(row, turn);
+    count(row);
     if (row.refused) return false;
   }
   row.recordings[parity]->enqueue();

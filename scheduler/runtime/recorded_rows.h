@@ -51,6 +51,7 @@ class RecordedRows {
 
   bool repeats(const Entry& entry) const;
   void record(Row& row, uint64_t turn);
+  void count(const Row& row);
   bool enqueue_kernels(const Entry& entry, uint64_t turn, StepContext& step);
 
   Program& program_;

@@ -76,7 +76,10 @@ TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of lea
   std::vector<std::string> submit = {"submit", "cpu/job.yaml", "--wait", "--set",
                                      "resources_per_worker={gpu: 1}"};
   const std::string weights = value_of(alone.out, "weights_sha256");
-  CHECK(value_of(leat(submit), "weights_sha256") == weights);
+  const std::string first = leat(submit);
+  CHECK(value_of(first, "weights_sha256") == weights);
+  CHECK_THAT(leat({"logs", value_of(first, "id")}),
+             Catch::Contains("gpu:0, its kernels so far: products: "));
   // A runner is killed, and the job goes on from what the other's GPU holds.
   submit.insert(submit.end(),
                 {"--set", "checkpoint={every_steps: 1000}", "--chaos", "kill=runner:1@step=12"});
