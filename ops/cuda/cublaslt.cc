@@ -28,6 +28,34 @@ cudaDataType_t data_type_of(DType dtype) {
   }
 }
 
+// The library's matrices are stored by columns. A matrix by rows is its transposed one to it, so it
+// is asked for Y' = op(B)' op(A)': its A is our B.
+ProductQuestion question_of(const ProductCall& call, const ProductLayout& layout, bool adds_row) {
+  ProductQuestion q;
+  q.type = data_type_of(layout.dtype);
+  q.type_d = data_type_of(layout.y_dtype);
+  q.compute = layout.dtype == DType::f64                  ? CUBLAS_COMPUTE_64F
+              : layout.tf32 && layout.dtype == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                          : CUBLAS_COMPUTE_32F;
+  q.epilogue = static_cast<uint32_t>(
+      call.relu ? (adds_row ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
+                : (adds_row ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
+  q.trans_a = call.trans_b;
+  q.trans_b = call.trans_a;
+  q.m = call.n;
+  q.n = call.m;
+  q.k = call.k;
+  q.items = call.items;
+  q.lda = call.ldb;
+  q.ldb = call.lda;
+  q.ldd = layout.ldy;
+  if (call.items == 1) return q;
+  q.stride_a = layout.b_stride;
+  q.stride_b = layout.a_stride;
+  q.stride_d = layout.y_stride;
+  return q;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
@@ -36,6 +64,8 @@ Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
   if (const cublasStatus_t status = functions.create(&library->handle_); !cublas_ok(status))
     return internal_error(
         cat(device.name(), ": cublasLtCreate: status ", static_cast<int>(status)));
+  library->answers_ = ProductAnswers::of_environment(
+      cat(kName, " ", library->version()), device.description(), functions.get_algorithm_config);
   return library;
 }
 
@@ -63,7 +93,7 @@ LibraryProduct::LibraryProduct(const CublasLt& library, const ProductCall& call,
 
 LibraryProduct::~LibraryProduct() {
   const CublasLtFunctions& functions = library_.functions();
-  for (cublasLtMatrixLayout_t layout : {a_, b_, y_}) {
+  for (cublasLtMatrixLayout_t layout : {a_, b_, d_}) {
     if (layout) (void)functions.destroy_layout(layout);
   }
   if (desc_) (void)functions.destroy_desc(desc_);
@@ -78,19 +108,19 @@ std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
   if (call.has_c && !product->adds_matrix_ && !product->adds_row_) return {};
   // Items share a C, which the library would look for at a distance.
   if (product->adds_matrix_ && call.items > 1) return {};
-  if (!product->describe(call, layout) || !product->choose()) return {};
+  const ProductQuestion question = question_of(call, layout, product->adds_row_);
+  if (!product->describe(question)) return {};
+  const ProductAnswer answer = product->choose();
+  if (library.answers()) library.answers()->add(question, answer);
+  if (!answer.accepted) return {};
+  product->algorithm_ = answer.algorithm;
+  product->workspace_bytes_ = answer.workspace;
   return product;
 }
 
-// The library's matrices are stored by columns. A matrix by rows is its transposed one to it, so it
-// is asked for Y' = op(B)' op(A)'.
-bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layout) {
+bool LibraryProduct::describe(const ProductQuestion& q) {
   const CublasLtFunctions& f = library_.functions();
-  const cublasComputeType_t compute = in_double_ ? CUBLAS_COMPUTE_64F
-                                      : layout.tf32 && layout.dtype == DType::f32
-                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                          : CUBLAS_COMPUTE_32F;
-  if (!cublas_ok(f.create_desc(&desc_, compute, in_double_ ? CUDA_R_64F : CUDA_R_32F)))
+  if (!cublas_ok(f.create_desc(&desc_, q.compute, in_double_ ? CUDA_R_64F : CUDA_R_32F)))
     return false;
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     return cublas_ok(f.set_desc(desc_, attribute, &value, sizeof value));
@@ -98,57 +128,53 @@ bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layo
   const auto operation = [](bool transposed) -> int32_t {
     return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   };
-  const auto epilogue = static_cast<uint32_t>(
-      call.relu ? (adds_row_ ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
-                : (adds_row_ ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
-  if (!set(CUBLASLT_MATMUL_DESC_TRANSA, operation(call.trans_b)) ||
-      !set(CUBLASLT_MATMUL_DESC_TRANSB, operation(call.trans_a)) ||
-      !set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue))
+  if (!set(CUBLASLT_MATMUL_DESC_TRANSA, operation(q.trans_a)) ||
+      !set(CUBLASLT_MATMUL_DESC_TRANSB, operation(q.trans_b)) ||
+      !set(CUBLASLT_MATMUL_DESC_EPILOGUE, q.epilogue))
     return false;
-  const auto matrix = [&](cublasLtMatrixLayout_t& made, DType dtype, int64_t rows, int64_t columns,
-                          int64_t ld, int64_t stride) {
-    if (!cublas_ok(f.create_layout(&made, data_type_of(dtype), static_cast<uint64_t>(rows),
+  const auto matrix = [&](cublasLtMatrixLayout_t& made, cudaDataType_t type, int64_t rows,
+                          int64_t columns, int64_t ld, int64_t stride) {
+    if (!cublas_ok(f.create_layout(&made, type, static_cast<uint64_t>(rows),
                                    static_cast<uint64_t>(columns), ld)))
       return false;
-    if (call.items == 1) return true;
-    const auto items = static_cast<int32_t>(call.items);
+    if (q.items == 1) return true;
+    const auto items = static_cast<int32_t>(q.items);
     return cublas_ok(
                f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &items, sizeof items)) &&
            cublas_ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                   sizeof stride));
   };
-  return matrix(b_, layout.dtype, call.trans_b ? call.k : call.n, call.trans_b ? call.n : call.k,
-                call.ldb, layout.b_stride) &&
-         matrix(a_, layout.dtype, call.trans_a ? call.m : call.k, call.trans_a ? call.k : call.m,
-                call.lda, layout.a_stride) &&
-         matrix(y_, layout.y_dtype, call.n, call.m, layout.ldy, layout.y_stride);
+  return matrix(a_, q.type, q.trans_a ? q.k : q.m, q.trans_a ? q.m : q.k, q.lda, q.stride_a) &&
+         matrix(b_, q.type, q.trans_b ? q.n : q.k, q.trans_b ? q.k : q.n, q.ldb, q.stride_b) &&
+         matrix(d_, q.type_d, q.m, q.n, q.ldd, q.stride_d);
 }
 
-bool LibraryProduct::choose() {
+ProductAnswer LibraryProduct::choose() {
   const CublasLtFunctions& f = library_.functions();
+  ProductAnswer answer{CUBLAS_STATUS_INTERNAL_ERROR};
   cublasLtMatmulPreference_t preference = nullptr;
-  if (!cublas_ok(f.create_preference(&preference))) return false;
+  if (!cublas_ok(f.create_preference(&preference))) return answer;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     return cublas_ok(f.set_preference(preference, attribute, &value, sizeof value));
   };
   // Parts of a sum are added up in a fixed order, in the type of the computation, or not made.
   constexpr uint32_t kSchemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   cublasLtMatmulHeuristicResult_t result{};
-  int found = 0;
-  const bool chosen = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostProductWorkspace) &&
-                      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kProductAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kProductAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kProductAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kProductAlignment) &&
-                      cublas_ok(f.get_heuristic(library_.handle(), desc_, b_, a_, y_, y_,
-                                                preference, 1, &result, &found)) &&
-                      found == 1 && cublas_ok(result.state) &&
-                      result.workspaceSize <= kMostProductWorkspace;
+  if (set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostProductWorkspace) &&
+      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes) &&
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kProductAlignment) &&
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kProductAlignment) &&
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kProductAlignment) &&
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kProductAlignment)) {
+    answer.status = f.get_heuristic(library_.handle(), desc_, a_, b_, d_, d_, preference, 1,
+                                    &result, &answer.found);
+  }
   (void)f.destroy_preference(preference);
-  algorithm_ = result.algo;
-  workspace_bytes_ = result.workspaceSize;
-  return chosen;
+  answer.accepted = answer.status == CUBLAS_STATUS_SUCCESS && answer.found == 1 &&
+                    cublas_ok(result.state) && result.workspaceSize <= kMostProductWorkspace;
+  answer.workspace = result.workspaceSize;
+  answer.algorithm = result.algo;
+  return answer;
 }
 
 bool LibraryProduct::takes(const void* operand) {
@@ -168,8 +194,8 @@ cudaError_t LibraryProduct::enqueue(const ProductCall& call, void* workspace,
   const float alpha = static_cast<float>(alpha_), beta = static_cast<float>(beta_);
   const cublasStatus_t status =
       f.matmul(library_.handle(), desc_, in_double_ ? static_cast<const void*>(&alpha_) : &alpha,
-               call.b, b_, call.a, a_, in_double_ ? static_cast<const void*>(&beta_) : &beta,
-               adds_matrix_ ? call.c : call.y, y_, call.y, y_, &algorithm_, workspace,
+               call.b, a_, call.a, b_, in_double_ ? static_cast<const void*>(&beta_) : &beta,
+               adds_matrix_ ? call.c : call.y, d_, call.y, d_, &algorithm_, workspace,
                workspace_bytes_, stream);
   if (cublas_ok(status)) return cudaSuccess;
   const cudaError_t error = cudaPeekAtLastError();

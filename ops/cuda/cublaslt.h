@@ -13,6 +13,7 @@
 #include "devices/base/dtype.h"
 #include "devices/cuda/cuda_device.h"
 #include "ops/cuda/matmul.h"
+#include "ops/cuda/product_answers.h"
 
 namespace leat::cuda {
 
@@ -32,6 +33,7 @@ struct CublasLtFunctions {
   decltype(&cublasLtMatmulPreferenceCreate) create_preference;
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) get_algorithm_config;
 };
 // unavailable if the machine has no such library, or one that lacks a function. The tests have a
 // fake in its place.
@@ -51,11 +53,14 @@ class CublasLt final : public CudaLibrary {
 
   const CublasLtFunctions& functions() const { return functions_; }
   cublasLtHandle_t handle() const { return handle_; }
+  // Null unless the answers are recorded.
+  ProductAnswers* answers() const { return answers_.get(); }
 
  private:
   explicit CublasLt(const CublasLtFunctions& functions) : functions_(functions) {}
   const CublasLtFunctions functions_;
   cublasLtHandle_t handle_ = nullptr;
+  std::unique_ptr<ProductAnswers> answers_;
 };
 
 // A product that the library is asked for, as ProductCall, with what that leaves open. Items are
@@ -95,15 +100,15 @@ class LibraryProduct {
 
  private:
   LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype);
-  bool describe(const ProductCall& call, const ProductLayout& layout);
-  bool choose();
+  bool describe(const ProductQuestion& question);
+  ProductAnswer choose();
 
   const CublasLt& library_;
   const bool in_double_;
   const bool adds_matrix_, adds_row_;  // of C
   const double alpha_, beta_;
   cublasLtMatmulDesc_t desc_ = nullptr;
-  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, y_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;  // the library's own
   cublasLtMatmulAlgo_t algorithm_{};
   size_t workspace_bytes_ = 0;
 };

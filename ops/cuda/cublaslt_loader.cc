@@ -24,6 +24,7 @@ Result<CublasLtFunctions> load_cublaslt() {
   library.find(found.create_preference, "cublasLtMatmulPreferenceCreate");
   library.find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
   library.find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+  library.find(found.get_algorithm_config, "cublasLtMatmulAlgoConfigGetAttribute");
   LEAT_RETURN_IF_ERROR(library.status());
   return found;
 }

@@ -8,8 +8,14 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -233,6 +239,89 @@ struct Call {
   }
 };
 
+// Answers of a real library, from a file.
+struct Recorded {
+  cublasStatus_t status;
+  int found;
+  uint64_t workspace;
+};
+class RecordedAnswers {
+ public:
+  int load(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    answers_.clear();
+    loaded_ = true;
+    if (path.empty()) return 0;
+    std::ifstream file(path);
+    if (!file) return -1;
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      if (json.is_discarded()) return -1;
+      if (!json.contains("m")) continue;
+      answers_[key_of(json)] = {json.at("status").get<cublasStatus_t>(),
+                                json.at("found").get<int>(), json.value("workspace", uint64_t{0})};
+    }
+    return static_cast<int>(answers_.size());
+  }
+  // Of the file that the environment names, unless a test has chosen one.
+  void load_once() {
+    const char* path = std::getenv("LEAT_FAKE_CUBLASLT_ANSWERS");
+    if (path && !is_loaded() && load(path) < 0) std::abort();
+  }
+  std::optional<Recorded> find(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    if (answers_.empty()) return {};
+    const auto at = answers_.find(key_of(call));
+    if (at == answers_.end()) return {};
+    ++replayed_;
+    return at->second;
+  }
+  uint64_t replayed() {
+    const std::lock_guard lock(mutex_);
+    return replayed_;
+  }
+
+ private:
+  using Key = std::vector<int64_t>;
+  static Key key_of(const nlohmann::json& json) {
+    Key key;
+    for (const char* name : {"type", "type_d", "compute", "epilogue", "m", "n", "k", "items", "lda",
+                             "ldb", "ldd", "stride_a", "stride_b", "stride_d"})
+      key.push_back(json.at(name).get<int64_t>());
+    for (const char* name : {"trans_a", "trans_b"}) key.push_back(json.at(name).get<bool>());
+    return key;
+  }
+  static Key key_of(const Call& call) {
+    const auto number = [](auto value) { return static_cast<int64_t>(value); };
+    return {number(call.a.type),
+            number(call.d.type),
+            number(call.description.compute),
+            number(call.epilogue()),
+            number(call.m()),
+            number(call.n()),
+            number(call.k()),
+            call.a.items(),
+            call.a.ld,
+            call.b.ld,
+            call.d.ld,
+            call.a.stride(),
+            call.b.stride(),
+            call.d.stride(),
+            call.transposes_a(),
+            call.transposes_b()};
+  }
+  bool is_loaded() {
+    const std::lock_guard lock(mutex_);
+    return loaded_;
+  }
+
+  std::mutex mutex_;
+  bool loaded_ = false;
+  std::map<Key, Recorded> answers_;
+  uint64_t replayed_ = 0;
+};
+RecordedAnswers recorded_answers;
+
 size_t get_version() { return 130100; }
 cublasStatus_t create(cublasLtHandle_t* handle) {
   *handle = reinterpret_cast<cublasLtHandle_t>(new int);
@@ -303,6 +392,9 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
   *found = 0;
   const Call call = call_of(desc, a, b, c, d);
   if (const cublasStatus_t status = call.check(); status != CUBLAS_STATUS_SUCCESS) return status;
+  const std::optional<Recorded> recorded = recorded_answers.find(call);
+  if (recorded && (recorded->status != CUBLAS_STATUS_SUCCESS || recorded->found == 0))
+    return recorded->status;
   // An algorithm that adds up with atomics would come back.
   const auto schemes = of<Attributes>(preference)
                            .get<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -317,7 +409,7 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
   // Without room for parts, another algorithm sums in one go.
   const auto room =
       of<Attributes>(preference).get<uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
-  const uint64_t wanted = call.wanted_workspace();
+  const uint64_t wanted = recorded ? recorded->workspace : call.wanted_workspace();
   const Chosen chosen = {call.product(),
                          wanted <= room ? wanted : 0,
                          alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
@@ -329,6 +421,12 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
   result->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+// The fake's algorithms have no configuration.
+cublasStatus_t get_algorithm_config(const cublasLtMatmulAlgo_t*,
+                                    cublasLtMatmulAlgoConfigAttributes_t, void*, size_t, size_t*) {
+  return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
@@ -370,6 +468,8 @@ namespace fake_cublaslt {
 
 void hide(bool hidden) { is_hidden = hidden; }
 uint64_t products() { return products_enqueued; }
+int replay(const std::string& path) { return recorded_answers.load(path); }
+uint64_t replayed() { return recorded_answers.replayed(); }
 
 }  // namespace fake_cublaslt
 
@@ -377,10 +477,22 @@ namespace leat::cuda {
 
 Result<CublasLtFunctions> load_cublaslt() {
   if (is_hidden) return unavailable("libcublasLt.so.13: the fake is hidden");
-  return CublasLtFunctions{get_version,        create,         destroy,      matmul,
-                           get_heuristic,      create_desc,    destroy_desc, set_desc,
-                           create_layout,      destroy_layout, set_layout,   create_preference,
-                           destroy_preference, set_preference};
+  recorded_answers.load_once();
+  return CublasLtFunctions{get_version,
+                           create,
+                           destroy,
+                           matmul,
+                           get_heuristic,
+                           create_desc,
+                           destroy_desc,
+                           set_desc,
+                           create_layout,
+                           destroy_layout,
+                           set_layout,
+                           create_preference,
+                           destroy_preference,
+                           set_preference,
+                           get_algorithm_config};
 }
 
 // cuDNN has no fake: to execute its graphs of operations would take a second library.

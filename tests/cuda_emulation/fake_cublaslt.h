@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace fake_cublaslt {
 
@@ -10,5 +11,14 @@ namespace fake_cublaslt {
 void hide(bool hidden);
 // Products that were enqueued so far.
 uint64_t products();
+
+// From now on the fake answers a product as the library has that wrote this file (ProductAnswers in
+// ops/cuda/product_answers.h): with the same refusal, or the same workspace. Its algorithms stay
+// the fake's own, and so do the answers to products that the file does not have. Returns the number
+// of products in the file, or -1 if it cannot be read; "" ends it. A process that a test starts
+// takes the file that LEAT_FAKE_CUBLASLT_ANSWERS names. REQUIRES: no device is open.
+int replay(const std::string& path);
+// Products that were answered from the file so far.
+uint64_t replayed();
 
 }  // namespace fake_cublaslt
