@@ -28,6 +28,11 @@ cudaDataType_t data_type_of(DType dtype) {
   }
 }
 
+// True if C is a row or a matrix. Of one column, its distance to the next does not count.
+bool has_even_c(const ProductCall& call) {
+  return call.has_c && (call.c_column == 1 || call.n == 1);
+}
+
 // The library's matrices are stored by columns. A matrix by rows is its transposed one to it, so it
 // is asked for Y' = op(B)' op(A)': its A is our B.
 ProductQuestion question_of(const ProductCall& call, const ProductLayout& layout, bool adds_row) {
@@ -86,8 +91,8 @@ std::string CublasLt::version() const {
 LibraryProduct::LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype)
     : library_(library),
       in_double_(dtype == DType::f64),
-      adds_matrix_(call.has_c && call.c_column == 1 && call.c_row == call.n && call.m > 1),
-      adds_row_(call.has_c && call.c_column == 1 && !adds_matrix_ && call.beta == 1),
+      adds_matrix_(has_even_c(call) && call.c_row == call.n && call.m > 1),
+      adds_row_(has_even_c(call) && !adds_matrix_ && call.beta == 1),
       alpha_(call.alpha),
       beta_(adds_matrix_ ? call.beta : 0) {}
 
