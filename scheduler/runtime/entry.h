@@ -26,8 +26,8 @@ struct Await {
   uint32_t instruction = kNone;  // the instruction whose value it is, for people
 };
 
-// One entry of a step: `tiles` pieces, each of which runs one phase of one kernel, or the row
-// phases of a whole chain. A bundle is a row of other entries, all cheap and at least one of them a
+// One entry of a step: `tiles` pieces, each of which runs one phase of one kernel, which may do the
+// work of several instructions (joins.h), or the row phases of a whole chain. A bundle is a row of other entries, all cheap and at least one of them a
 // transfer, that one thread runs in order: the values that it sends to one peer travel in one
 // frame.
 struct Entry {

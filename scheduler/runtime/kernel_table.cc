@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "devices/base/align.h"
+#include "ops/graph/joinable_kernel.h"
+#include "scheduler/runtime/joins.h"
 #include "scheduler/runtime/kernel_notes.h"
 #include "scheduler/runtime/workspaces.h"
 
@@ -14,13 +16,18 @@ constexpr uint64_t kScratchAlignment = 64;  // a cache line
 
 }  // namespace
 
-// Scratch memory belongs to a thread, which runs one kernel at a time: the largest need decides.
 Status KernelTable::make() {
+  LEAT_RETURN_IF_ERROR(make_kernels());
+  find_work();
+  LEAT_RETURN_IF_ERROR(allocate_workspaces());
+  return join();
+}
+
+Status KernelTable::make_kernels() {
   const size_t n = partition_.instructions.size();
   own_.resize(n);
   index_.assign(n, kNone);
   if (profile_) timed_.resize(n);
-  std::vector<uint64_t> workspaces(n, 0);
   for (size_t i = 0; i < n; ++i) {
     // A transfer has no kernel, and no workspace.
     const PlanInstruction& instruction = partition_.instructions[i];
@@ -29,18 +36,65 @@ Status KernelTable::make() {
                                                            &device_, &resources_));
     if (const auto* reader = dynamic_cast<const ReadingKernel*>(own_[i].get()))
       readers_.push_back(reader);
-    if (profile_) {
-      auto timed = std::make_unique<TimedKernel>(std::move(own_[i]), device_.queue());
-      timed_[i] = timed.get();
-      own_[i] = std::move(timed);
-    }
-    workspaces[i] = align_up(own_[i]->workspace_bytes(), device_.alignment());
+  }
+  return {};
+}
+
+// Kernels that are joined are measured together: see join().
+void KernelTable::find_work() {
+  const auto n = static_cast<uint32_t>(own_.size());
+  joins_.work.resize(n);
+  for (uint32_t i = 0; i < n; ++i) joins_.work[i] = {i};
+  for (std::vector<uint32_t>& group : find_joins(partition_, own_)) {
+    for (const uint32_t member : group) joins_.work[member].clear();
+    const uint32_t first = group[0];
+    joins_.work[first] = std::move(group);
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    if (own_[i] && work_of(i).size() == 1) own_[i] = measured(std::move(own_[i]), i);
+  }
+}
+
+// The kernel, or one that measures the time of what it does for the instruction.
+std::unique_ptr<Kernel> KernelTable::measured(std::unique_ptr<Kernel> kernel,
+                                              uint32_t instruction) {
+  if (!profile_) return kernel;
+  auto timed = std::make_unique<TimedKernel>(std::move(kernel), device_.queue());
+  timed_[instruction] = timed.get();
+  return timed;
+}
+
+// Scratch memory belongs to a thread, which runs one kernel at a time: the largest need decides.
+Status KernelTable::allocate_workspaces() {
+  std::vector<uint64_t> sizes(own_.size(), 0);
+  for (size_t i = 0; i < own_.size(); ++i) {
+    if (!own_[i]) continue;
+    sizes[i] = align_up(own_[i]->workspace_bytes(), device_.alignment());
     scratch_bytes_ = std::max(scratch_bytes_, own_[i]->scratch_bytes());
   }
   scratch_bytes_ = align_up(scratch_bytes_, kScratchAlignment);
-  WorkspacePlaces places = place_workspaces(partition_, workspaces, !device_.host_visible());
+  WorkspacePlaces places = place_workspaces(partition_, sizes, !device_.host_visible());
   workspace_offsets_ = std::move(places.offsets);
   LEAT_ASSIGN_OR_RETURN(workspace_, device_.allocate(places.bytes));
+  return {};
+}
+
+// Binds the first member of each group to the kernel that does the work of all.
+Status KernelTable::join() {
+  for (uint32_t first = 0; first < own_.size(); ++first) {
+    const std::span<const uint32_t> group = work_of(first);
+    if (group.size() < 2) continue;
+    std::vector<JoinableKernel::Member> members;
+    for (const uint32_t i : group) {
+      members.push_back({dynamic_cast<const JoinableKernel&>(*own_[i]), bound_[bind(i)]->context});
+    }
+    LEAT_ASSIGN_OR_RETURN(JoinableKernel::Joined joined, members[0].kernel.join(members));
+    joins_.kernels.push_back(measured(std::move(joined.kernel), first));
+    BoundKernel& bound = *bound_[index_[first]];
+    bound.kernel = joins_.kernels.back().get();
+    for (uint64_t parity = 0; parity < kSlotDepth; ++parity)
+      bound.context[parity].workspace = joined.workspaces[parity];
+  }
   return {};
 }
 

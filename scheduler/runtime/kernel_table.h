@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "devices/core/device.h"
@@ -48,7 +49,11 @@ class KernelTable {
   Status make();
   // The kernel of an instruction; null for a transfer.
   const Kernel* of(uint32_t instruction) const { return own_[instruction].get(); }
-  // The same kernel's times; null for a transfer, and in a program that is not profiled.
+  // The instructions whose work is done where this one stands: the instruction itself, or a group
+  // whose kernels are joined (joins.h). Empty if it is done where another one stands.
+  std::span<const uint32_t> work_of(uint32_t instruction) const { return joins_.work[instruction]; }
+  // The times of work_of(instruction); null for a transfer, where there is no work, and in a
+  // program that is not profiled.
   const TimedKernel* timed(uint32_t instruction) const {
     return timed_.empty() ? nullptr : timed_[instruction];
   }
@@ -74,12 +79,24 @@ class KernelTable {
   size_t tile_memory() const { return scratch_bytes_; }
 
  private:
+  struct Joins {
+    std::vector<std::vector<uint32_t>> work;  // by instruction
+    std::vector<std::unique_ptr<Kernel>> kernels;
+  };
+
+  Status make_kernels();
+  Status allocate_workspaces();
+  void find_work();
+  Status join();
+  std::unique_ptr<Kernel> measured(std::unique_ptr<Kernel> kernel, uint32_t instruction);
+
   const Partition& partition_;
   Device& device_;
   JobResources& resources_;
   const ValueMemory& memory_;
   const bool profile_;
-  std::vector<std::unique_ptr<Kernel>> own_;   // by instruction; null for transfers
+  std::vector<std::unique_ptr<Kernel>> own_;  // by instruction; null for transfers
+  Joins joins_;
   std::vector<const TimedKernel*> timed_;      // by instruction; empty if not profiled
   std::vector<const ReadingKernel*> readers_;  // of own_
   std::unique_ptr<Buffer> workspace_;          // of all kernels

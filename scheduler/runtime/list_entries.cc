@@ -95,8 +95,10 @@ EntryList EntryLister::run() {
   return std::move(list_);
 }
 
-// Phases [from, to) of one instruction, an entry each.
+// Phases [from, to) of one instruction, an entry each; nothing if the entry of another one does its
+// work.
 void EntryLister::list_kernel(uint32_t index, int from, int to) {
+  if (kernels_.work_of(index).empty()) return;
   const PlanInstruction& instruction = partition_.instructions[index];
   const uint32_t kernel = kernels_.bind(index);
   const bool may_block =

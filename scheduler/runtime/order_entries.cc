@@ -69,7 +69,9 @@ void EntryOrder::each_instruction(const Entry& entry, const Visit& visit) const 
   if (entry.kind == Entry::Kind::bundle) {
     for (uint32_t i = entry.first; i < entry.last; ++i) each_instruction(list_.bundled[i], visit);
   } else if (entry.kind == Entry::Kind::kernel) {
-    for (uint32_t k = entry.first; k < entry.last; ++k) visit(entry, kernels_.bound(k).instruction);
+    for (uint32_t k = entry.first; k < entry.last; ++k) {
+      for (uint32_t i : kernels_.work_of(kernels_.bound(k).instruction)) visit(entry, i);
+    }
   } else {
     visit(entry, entry.instruction);
   }

@@ -25,17 +25,34 @@ uint64_t thread_cpu_nanoseconds() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// One instruction of the table; seconds are of one step.
+// One instruction of the table, or several whose kernels are joined, of which the first has its
+// name there; seconds are of one step.
 struct Row {
   const PlanInstruction* instruction = nullptr;
+  size_t instructions = 0;
   double seconds = 0, flops = 0, bytes = 0;
   std::string type, tiles, note;
 };
 
-Row row_of(const Partition& partition, const PlanInstruction& instruction,
-           const TimedKernel& kernel) {
+// Adds the work of an instruction to its row.
+void add_work(const Partition& partition, const PlanInstruction& instruction, Row& row) {
+  const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
+  const OpTypes types = partition.types_of(instruction, attrs);
+  ++row.instructions;
+  row.flops += product_flops(*instruction.op, types);
+  row.bytes += operand_bytes(types);
+  // The line shows the type of the first output, if that is a tensor.
+  const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&
+                      types.outputs[0].present;
+  if (writes) row.type = cat(" ", types.outputs[0].dtype, types.outputs[0].shape);
+}
+
+Row row_of(const Program& program, uint32_t first, const TimedKernel& kernel) {
+  const Partition& partition = program.partition();
   Row row;
-  row.instruction = &instruction;
+  row.instruction = &partition.instructions[first];
+  for (const uint32_t i : program.kernels().work_of(first))
+    add_work(partition, partition.instructions[i], row);
   std::vector<double> seconds;
   std::vector<std::string> tiles;
   for (int phase = 0; phase < kernel.phases(); ++phase) {
@@ -56,14 +73,6 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
       shares.push_back(std::to_string(static_cast<int>(100 * s / row.seconds + 0.5)));
     row.tiles += cat(" (", join(shares, "+"), " %)");
   }
-  const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
-  const OpTypes types = partition.types_of(instruction, attrs);
-  row.flops = product_flops(*instruction.op, types);
-  row.bytes = operand_bytes(types);
-  // The line shows the type of the first output, if that is a tensor.
-  const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&
-                      types.outputs[0].present;
-  if (writes) row.type = cat(" ", types.outputs[0].dtype, types.outputs[0].shape);
   return row;
 }
 
@@ -81,7 +90,8 @@ std::string line(const Row& row, double total) {
                 1e6 * row.seconds, rate(row.flops, row.seconds).c_str(),
                 rate(row.bytes, row.seconds).c_str());
   return cat(text, "  ", row.instruction->op->full_name(), row.type, "  '", row.instruction->name,
-             "'", row.instruction->chain == kNone ? "" : cat("  chain ", row.instruction->chain),
+             "'", row.instructions > 1 ? cat(" and ", row.instructions - 1, " more") : "",
+             row.instruction->chain == kNone ? "" : cat("  chain ", row.instruction->chain),
              "  tiles ", row.tiles, row.note.empty() ? "" : cat("  note: ", row.note), "\n");
 }
 
@@ -93,13 +103,15 @@ std::string sums_by_op(const std::vector<Row>& rows, double total) {
     size_t instructions = 0;
   };
   std::map<std::string, Sum> by_op;
+  size_t instructions = 0;
   for (const Row& row : rows) {
     Sum& sum = by_op[row.instruction->op->full_name()];
     sum.op = row.instruction->op->full_name();
     sum.seconds += row.seconds;
-    ++sum.instructions;
+    instructions += row.instructions;
+    sum.instructions += row.instructions;
   }
-  if (by_op.size() == rows.size()) return "";
+  if (instructions == by_op.size()) return "";
   std::vector<Sum> sums;
   for (auto& [op, sum] : by_op) sums.push_back(std::move(sum));
   std::stable_sort(sums.begin(), sums.end(),
@@ -167,9 +179,9 @@ std::string profile_text(const Program& program) {
   double total = 0;
   bool by_device = false;
   for (uint32_t i = 0; i < partition.instructions.size(); ++i) {
-    const TimedKernel* kernel = program.timed_kernel(i);
+    const TimedKernel* kernel = program.kernels().timed(i);
     if (!kernel) continue;
-    rows.push_back(row_of(partition, partition.instructions[i], *kernel));
+    rows.push_back(row_of(program, i, *kernel));
     total += rows.back().seconds;
     by_device = by_device || kernel->by_device();
   }
@@ -188,7 +200,7 @@ std::string profile_text(const Program& program) {
   for (const Row& row : rows) {
     if (row.seconds < kSmallest * total) {
       small += row.seconds;
-      ++others;
+      others += row.instructions;
     } else {
       out += line(row, total);
     }

@@ -59,8 +59,9 @@ class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel
 
 // A table of the program's instructions, the most expensive first: time of a step and its share;
 // GFLOP/s of matrix products and convolutions; GB/s, with each operand's bytes counted once; tiles
-// and share of each phase; and the kernel's note. One line stands for all instructions below 0.1 %.
-// "" if the program does not measure, or before its second step.
+// and share of each phase; and the kernel's note. One line stands for instructions whose kernels
+// are joined, and one for all instructions below 0.1 %. "" if the program does not measure, or
+// before its second step.
 std::string profile_text(const Program& program);
 
 }  // namespace leat

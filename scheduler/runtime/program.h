@@ -43,15 +43,12 @@ class Program {
   bool writes_variables() const { return partition_.last_write() != kNone; }
   Commits& commits() { return resources_.commits(); }
 
-  // As the functions bound(), scratch_bytes(), tile_memory(), steps_ahead() and timed() of
-  // KernelTable.
+  const KernelTable& kernels() const { return kernels_; }
+  // As the functions bound(), scratch_bytes(), tile_memory() and steps_ahead() of KernelTable.
   BoundKernel& kernel(uint32_t i) { return kernels_.bound(i); }
   size_t scratch_bytes() const { return kernels_.scratch_bytes(); }
   size_t tile_memory() const { return kernels_.tile_memory(); }
   int64_t steps_ahead() const { return kernels_.steps_ahead(); }
-  const TimedKernel* timed_kernel(uint32_t instruction) const {
-    return kernels_.timed(instruction);
-  }
 
   // Memory of the host that the device can read, for the numbers of kSlotDepth steps; null if the
   // device sees all of the host's memory.

@@ -5,7 +5,6 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kLargeWorkspace = 1 << 20;
 // The memory that large workspaces share has this size at least, and room for twice the largest.
 constexpr uint64_t kLeastShared = 32 << 20;
 

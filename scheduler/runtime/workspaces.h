@@ -9,6 +9,9 @@
 
 namespace leat {
 
+// A workspace of at least so many bytes may share memory with others.
+inline constexpr uint64_t kLargeWorkspace = 1 << 20;
+
 struct WorkspacePlaces {
   std::vector<uint64_t> offsets;  // by instruction, in bytes
   uint64_t bytes = 0;             // of the block

@@ -104,7 +104,7 @@ TEST_CASE("a profiled kernel counts the calls of every step but the first") {
   must(runner.step_to(5));
   uint64_t calls = 0;
   for (uint32_t i = 0; i < runner.program().partition().instructions.size(); ++i) {
-    const TimedKernel* kernel = runner.program().timed_kernel(i);
+    const TimedKernel* kernel = runner.program().kernels().timed(i);
     if (!kernel || kernel->tiles(0) != 16) continue;
     calls = kernel->calls(0);
     CHECK(kernel->seconds(0) > 0);
@@ -116,7 +116,7 @@ TEST_CASE("a program that is not profiled wraps no kernel") {
   PlanRunner runner(profiled_plan(), 1);
   must(runner.feed(0, Tensor(DType::f32, Shape{64})));
   must(runner.step_to(2));
-  CHECK(runner.program().timed_kernel(0) == nullptr);
+  CHECK(runner.program().kernels().timed(0) == nullptr);
   CHECK(profile_text(runner.program()).empty());
 }
 
