@@ -13,6 +13,7 @@ namespace leat::cuda {
 //   cudnn      convolutions are computed by kernels of our own
 //   ipc        values do not go from GPU to GPU by CUDA IPC
 //   nccl       values do not go from GPU to GPU by NCCL
+//   joined     each update of a variable is a launch of its own
 // The variable is read anew at each call.
 bool goes_plain_way(std::string_view word);
 

@@ -5,6 +5,7 @@
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
+#include "ops/cuda/joined_updates.h"
 #include "ops/cuda/variable.h"
 #include "ops/definitions/variable.h"
 #include "ops/state/commits.h"
@@ -23,14 +24,18 @@ Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
       });
 }
 
-Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
+Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup, const char* key) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
-  return make_cuda_kernel(
-      setup, [bytes = setup.input(1).bytes(), guarded = setup.types.has_input(kWriteGuard)](
-                 const KernelContext& context, cudaStream_t stream) {
-        const float* guard = guarded ? context.in<float>(kWriteGuard) : nullptr;
-        return launch_assign(context.inputs[0], context.inputs[1], bytes, guard, stream);
-      });
+  return make_update<AssignCall>(
+      setup, {.call =
+                  [bytes = static_cast<int64_t>(setup.input(1).bytes()),
+                   guarded = setup.types.has_input(kWriteGuard)](const KernelContext& context) {
+                    const float* guard = guarded ? context.in<float>(kWriteGuard) : nullptr;
+                    return AssignCall{context.inputs[0], context.inputs[1], bytes, guard};
+                  },
+              .launch = launch_assign,
+              .launch_all = launch_assign_all,
+              .key = key});
 }
 
 Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
@@ -93,11 +98,12 @@ Result<std::unique_ptr<Kernel>> make_commit(const KernelSetup& setup) {
   });
 }
 
-// The operands of an optimizer: the variable and its slots, the gradient, the learning rate, for
+// An optimizer, and its operands: the variable and its slots, the gradient, the learning rate, for
 // Adam the step, the ids of a gradient of rows, the guard.
 struct Operands {
   OptimizerKind kind;
   int slots;
+  bool decoupled = false;
   int gradient() const { return 1 + slots; }
   int rate() const { return 2 + slots; }
   int step() const { return 3 + slots; }
@@ -105,7 +111,7 @@ struct Operands {
   int guard() const { return ids() + 1; }
 };
 constexpr Operands kSgd{OptimizerKind::sgd, 0}, kMomentum{OptimizerKind::momentum, 1},
-    kAdam{OptimizerKind::adam, 2};
+    kAdam{OptimizerKind::adam, 2}, kAdamW{OptimizerKind::adam, 2, true};
 
 // A gradient of rows, and an update that skips rows without a gradient, are the CPU's.
 KernelSupport dense_only(const Operands& at) {
@@ -115,7 +121,7 @@ KernelSupport dense_only(const Operands& at) {
 }
 
 Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Operands& at,
-                                           bool decoupled) {
+                                           const char* op) {
   const OperandType& gradient = setup.input(at.gradient());
   const bool narrow = setup.input(0).dtype == DType::f32 && is_16bit_float(gradient.dtype) &&
                       gradient.shape == setup.input(0).shape;
@@ -128,7 +134,7 @@ Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Opera
   call.momentum = attr_float(attrs, "momentum");
   call.nesterov = attr_int(attrs, "nesterov") != 0;
   call.adam = {call.weight_decay, attr_float(attrs, "beta_1"), attr_float(attrs, "beta_2"),
-               attr_float(attrs, "epsilon"), decoupled};
+               attr_float(attrs, "epsilon"), at.decoupled};
   std::shared_ptr<LentComplaint> complaint;
   if (at.kind == OptimizerKind::adam) {
     LEAT_ASSIGN_OR_RETURN(
@@ -137,24 +143,31 @@ Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Opera
         }));
     call.complaint = complaint->get();
   }
-  const bool guarded = setup.types.has_input(at.guard());
-  return make_cuda_kernel(
-      setup,
-      [=, variable = setup.input(0).dtype, of_gradient = gradient.dtype](
-          const KernelContext& context, cudaStream_t stream) {
-        (void)complaint;  // it lives as long as the kernel
-        ApplyCall now = call;
-        now.variable = context.inputs[0];
-        now.first_slot = at.slots > 0 ? context.inputs[1] : nullptr;
-        now.second_slot = at.slots > 1 ? context.inputs[2] : nullptr;
-        now.gradient = context.inputs[at.gradient()];
-        now.rate = context.inputs[at.rate()];
-        if (at.kind == OptimizerKind::adam) now.step = context.in<int64_t>(at.step());
-        now.guard = guarded ? context.in<float>(at.guard()) : nullptr;
-        now.workspace = context.workspace;
-        return launch_apply(now, variable, of_gradient, stream);
-      },
-      kApplyWorkspace);
+  Update<ApplyCall> update;
+  update.call = [=, guarded = setup.types.has_input(at.guard())](const KernelContext& context) {
+    (void)complaint;  // it lives as long as the kernel
+    ApplyCall now = call;
+    now.variable = context.inputs[0];
+    now.first_slot = at.slots > 0 ? context.inputs[1] : nullptr;
+    now.second_slot = at.slots > 1 ? context.inputs[2] : nullptr;
+    now.gradient = context.inputs[at.gradient()];
+    now.rate = context.inputs[at.rate()];
+    if (at.kind == OptimizerKind::adam) now.step = context.in<int64_t>(at.step());
+    now.guard = guarded ? context.in<float>(at.guard()) : nullptr;
+    now.workspace = context.workspace;
+    return now;
+  };
+  const DType of_variable = setup.input(0).dtype, of_gradient = gradient.dtype;
+  update.launch = [=](const ApplyCall& now, cudaStream_t stream) {
+    return launch_apply(now, of_variable, of_gradient, stream);
+  };
+  update.launch_all = [=, kind = at.kind](const CallTable<ApplyCall>& table, cudaStream_t stream) {
+    return launch_apply_all(table, kind, of_variable, of_gradient, stream);
+  };
+  // All else, the attributes among it, is in the calls.
+  update.key = cat(op, " ", of_variable, " ", of_gradient);
+  update.workspace = kApplyWorkspace;
+  return make_update(setup, std::move(update));
 }
 
 }  // namespace
@@ -162,20 +175,22 @@ Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Opera
 void add_variable_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.Read", kKind, make_read);
   catalogue.add_kernel("leat.Snapshot", kKind, make_read);
-  catalogue.add_kernel("leat.Initialize", kKind, make_assign);
-  catalogue.add_kernel("leat.Assign", kKind, make_assign);
+  // A variable gets its first value once: to join these would cost more than it saves.
+  catalogue.add_kernel("leat.Initialize", kKind,
+                       [](const KernelSetup& setup) { return make_assign(setup, ""); });
+  catalogue.add_kernel("leat.Assign", kKind,
+                       [](const KernelSetup& setup) { return make_assign(setup, "leat.Assign"); });
   catalogue.add_kernel("leat.AssignAdd", kKind, make_assign_add);
   catalogue.add_kernel("leat.Commit", kKind, make_commit);
-  const auto add = [&](const char* op, const Operands& at, bool decoupled) {
+  const auto add = [&](const char* op, const Operands& at) {
     catalogue.add_kernel(
-        op, kKind,
-        [at, decoupled](const KernelSetup& setup) { return make_apply(setup, at, decoupled); },
+        op, kKind, [at, op](const KernelSetup& setup) { return make_apply(setup, at, op); },
         dense_only(at));
   };
-  add("leat.ApplySgd", kSgd, false);
-  add("leat.ApplyMomentum", kMomentum, false);
-  add("leat.ApplyAdam", kAdam, false);
-  add("leat.ApplyAdamW", kAdam, true);
+  add("leat.ApplySgd", kSgd);
+  add("leat.ApplyMomentum", kMomentum);
+  add("leat.ApplyAdam", kAdam);
+  add("leat.ApplyAdamW", kAdamW);
 }
 
 }  // namespace leat::cuda

@@ -9,12 +9,13 @@
 #include <type_traits>
 
 #include "devices/base/float16.h"
+#include "devices/base/inline.h"
 
 namespace leat::cuda {
 
 inline constexpr size_t kVectorBytes = 16;  // of a load, and of the alignment that it needs
 
-inline bool is_aligned(const void* at) {
+LEAT_INLINE bool is_aligned(const void* at) {
   return reinterpret_cast<uintptr_t>(at) % kVectorBytes == 0;
 }
 

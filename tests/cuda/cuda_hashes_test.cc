@@ -58,6 +58,11 @@ void check_hashes(const char* name, const char* graph, const char* precision = "
     CHECK(must(gpu.train(one, "launches")).outcome.weights_sha256 == first.outcome.weights_sha256);
   }
   {
+    // A launch for each variable.
+    const PlainWay way("joined");
+    CHECK(must(gpu.train(one, "single")).outcome.weights_sha256 == first.outcome.weights_sha256);
+  }
+  {
     const PlainWay way("cublaslt");
     check_near(must(gpu.train(one, "own")).losses, watch.losses, tolerance);
   }

@@ -70,6 +70,9 @@ TEST_CASE("a profile has the time that the GPU takes for each kernel") {
   CHECK_THAT(text, Catch::Contains("\nTime of the kernels on job:worker/task:0/gpu:0: ") ||
                        Catch::StartsWith("Time of the kernels on job:worker/task:0/gpu:0: "));
   CHECK_THAT(text, Catch::Contains("  Gemm float[6,24]"));
+  // The updates of four variables are one launch.
+  CHECK_THAT(text, Catch::Matches("[^]*  leat\\.ApplyMomentum  '[^']+' and 3 more  tiles 1\n[^]*"));
+  CHECK_THAT(text, Catch::Contains(" 4  leat.ApplyMomentum\n"));
   CHECK_THAT(text, Catch::Contains("CPU time of the kernels on job:worker/task:0/cpu:0: "));
   CHECK(profiled.outcome.weights_sha256 == alone.outcome.weights_sha256);
 }
