@@ -27,9 +27,9 @@ struct Await {
 };
 
 // One entry of a step: `tiles` pieces, each of which runs one phase of one kernel, which may do the
-// work of several instructions (joins.h), or the row phases of a whole chain. A bundle is a row of other entries, all cheap and at least one of them a
-// transfer, that one thread runs in order: the values that it sends to one peer travel in one
-// frame.
+// work of several instructions (joins.h), or the row phases of a whole chain. A bundle is a row of
+// other entries, all cheap and at least one of them a transfer, that one thread runs in order: the
+// values that it sends to one peer travel in one frame.
 struct Entry {
   enum class Kind : uint8_t { kernel, send, receive, retire, fetch, bundle };
   Kind kind = Kind::kernel;
