@@ -206,8 +206,8 @@ struct WorkerConfig {
   // a worker for each place: NAME alone, or NAME.0, NAME.1, ... if there are several.
   bool gpus = true;
   int64_t runners_per_gpu = 1;  // places for each GPU, whose memory their runners share
-  // The wires by which its GPUs send values to those of other workers that allow them, too. What
-  // NCCL sends is neither encrypted nor authenticated.
+  // The wires by which its GPUs send values to those of other workers that allow them, too.
+  // NCCL neither encrypts nor authenticates.
   GpuWires gpu_wires = GpuWires::none;
   // The folders and files that jobs may read by name: name -> absolute path. Jobs can read no
   // others.
