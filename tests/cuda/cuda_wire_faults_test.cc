@@ -1,5 +1,6 @@
 // The refusals of wires of a GPU, and ends of wires by NCCL that fail, with both ranks in this
 // process.
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -194,10 +195,10 @@ TEST_CASE("a copy to the device may come from memory that a wire has filled") {
 #if LEAT_HAS_NCCL
 
 TEST_CASE("values wait for no other work of their device") {
+  std::atomic<bool> ready = false;  // the GPU asks for it to the end
   OneGpu gpu;
   gpu.connect();
   gpu.fill("in time");
-  std::atomic<bool> ready = false;
   REQUIRE(fake_cuda::enqueue_when(
               gpu.device->stream(), [&] { return ready.load(); }, [] { return cudaSuccess; }) ==
           cudaSuccess);
@@ -205,8 +206,10 @@ TEST_CASE("values wait for no other work of their device") {
   gpu.receiver->receive(0, 7);
   CHECK(gpu.receiver->done().wait(1, in_a_minute()).ok());
   CHECK(gpu.received(7) == "in time");
+  CHECK(gpu.device->queue().timeline().value() == 0);
   ready = true;
   fake_cuda::look_again();
+  CHECK(gpu.device->queue().settle(in_a_minute()).ok());
 }
 
 TEST_CASE(
@@ -233,11 +236,10 @@ TEST_CASE("a wire may be stopped by what waits for its values") {
   gpu.connect();
   gpu.receiver->done().when(1,
                             [&](const Status&) { gpu.receiver->stop(cancelled("one is enough")); });
-  for (int i = 0; i < 3; ++i) {
-    gpu.sender->send(gpu.from->data(), 0, 64);
-    gpu.receiver->receive(0, 64);
-  }
-  CHECK(gpu.receiver->done().wait(3, in_a_minute()).message() == "one is enough");
+  gpu.receiver->receive(0, 64);
+  for (int i = 0; i < 3; ++i) gpu.sender->send(gpu.from->data(), 0, 64);
+  CHECK(gpu.receiver->done().wait(2, in_a_minute()).message() == "one is enough");
+  CHECK(gpu.sender->done().wait(3, in_a_minute()).code() == Code::unavailable);
   gpu.check_usable();
 }
 

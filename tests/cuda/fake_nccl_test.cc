@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "tests/cuda_emulation/fake_runtime.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
+#include "tests/temporary_directory.h"
 
 #if LEAT_HAS_NCCL
 
@@ -251,6 +254,22 @@ TEST_CASE("the fake NCCL refuses calls that Leat does not make") {
   CHECK(nccl().send(nullptr, 8, ncclInt8, 0, ranks.sender.communicator, ranks.sender.stream) ==
         ncclInvalidArgument);
   CHECK(state_of(nullptr) == ncclInvalidArgument);
+}
+
+TEST_CASE(
+    "the process that takes the device first has the fault of NCCL that the environment has") {
+  const TemporaryDirectory folder;
+  const std::string file = folder / "fault";
+  std::ofstream(file) << "one";
+  TwoRanks ranks;
+  ::setenv("LEAT_FAKE_CUDA_FAULT", (file + " nccl hang 1").c_str(), 1);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  ::unsetenv("LEAT_FAKE_CUDA_FAULT");
+  CHECK_FALSE(std::filesystem::exists(file));
+  ranks.connect();
+  ranks.send_now(8);
+  ranks.recv_now(8);
+  CHECK_FALSE(is_done(ranks.sender));
 }
 
 TEST_CASE("the fake NCCL takes faults by their words") {
