@@ -118,8 +118,8 @@ TEST_CASE("a peer that is killed fails what comes of its wires, and leaves the d
   } else {
     gpus.wires.in->stop(exchanged);
     gpus.wires.out->stop(exchanged);
-    CHECK(gpus.wires.in->done().status().message() == exchanged.message());
-    CHECK(gpus.wires.out->done().status().message() == exchanged.message());
+    for (Timeline* done : {&gpus.wires.in->done(), &gpus.wires.out->done()})
+      CHECK(done->wait(~uint64_t{0}, later()).message() == exchanged.message());
   }
   CHECK(gpus.device_works());
   gpus.wires = {};
@@ -183,7 +183,7 @@ TEST_CASE("a wire that fails does not carry what it is given later") {
   gpus.wires.in->receive(0, 64);
   for (Timeline* done : {&gpus.wires.out->done(), &gpus.wires.in->done()}) {
     CHECK(done->value() == 0);
-    CHECK(done->status().message() == "the first cause");
+    CHECK(done->wait(1, later()).message() == "the first cause");
   }
   CHECK(gpus.wires.out->connect(later()).message() == "the first cause");
 }
