@@ -12,7 +12,8 @@
 
 namespace leat {
 
-// The second base of a Kernel of one phase and one tile that writes to variables alone. A program
+// The second base of a Kernel of one phase and one tile that writes to variables alone and needs no
+// scratch memory. A program
 // joins such kernels where none of them touches what another one writes.
 class JoinableKernel {
  public:

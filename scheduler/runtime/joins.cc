@@ -44,6 +44,8 @@ class Joiner {
     const PlanInstruction& instruction = partition_.instructions[i];
     if (!joinable || instruction.chain != kNone || kernel->workspace_bytes() >= kLargeWorkspace)
       return "";
+    // The entry of a group is one piece.
+    if (kernel->phases() != 1 || kernel->tiles(0) != 1 || kernel->may_block()) return "";
     for (const int k : instruction.op->writes) {
       if (variable_of(instruction.inputs[static_cast<size_t>(k)]) == kNone) return "";
     }

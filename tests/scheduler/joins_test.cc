@@ -1,7 +1,13 @@
 #include "scheduler/runtime/joins.h"
 
+#include <deque>
+#include <set>
+
 #include "devices/base/text.h"
+#include "ops/catalogue.h"
+#include "ops/definitions/variable.h"
 #include "ops/graph/joinable_kernel.h"
+#include "scheduler/runtime/profile.h"
 #include "scheduler/runtime/workspaces.h"
 #include "tests/scheduler/scheduler_testing.h"
 
@@ -60,7 +66,143 @@ class Written {
   OpDef write_;
 };
 
+// A float of a variable, plus one.
+class AddOne final : public Kernel, public JoinableKernel {
+ public:
+  Progress run(KernelContext& context, int, int) override {
+    *static_cast<float*>(context.inputs[0]) += *context.in<float>(1);
+    return Progress::done;
+  }
+  const std::string& join_key() const override { return key_; }
+  Result<Joined> join(std::span<const Member> members) const override;
+
+ private:
+  const std::string key_ = "add";
+};
+
+// Its workspaces are the contexts of its members.
+class AddOneToEach final : public Kernel {
+ public:
+  using Contexts = std::vector<KernelContext>;
+  Progress run(KernelContext& context, int phase, int tile) override {
+    for (KernelContext& of : *reinterpret_cast<Contexts*>(context.workspace))
+      AddOne().run(of, phase, tile);
+    return Progress::done;
+  }
+  std::deque<Contexts> contexts;  // by parity
+};
+
+Result<JoinableKernel::Joined> AddOne::join(std::span<const Member> members) const {
+  Joined joined;
+  auto kernel = std::make_unique<AddOneToEach>();
+  for (size_t parity = 0; parity < members[0].contexts.size(); ++parity) {
+    AddOneToEach::Contexts& contexts = kernel->contexts.emplace_back();
+    for (const Member& member : members) contexts.push_back(member.contexts[parity]);
+    joined.workspaces.push_back(reinterpret_cast<std::byte*>(&contexts));
+  }
+  joined.kernel = std::move(kernel);
+  return joined;
+}
+
+constexpr std::array kCounters = {"a", "b", "c"};
+
+// Each step adds one to each of the variables, and fetches the sum of what they were. Its last node
+// fails at step 5.
+Plan counting_together() {
+  static const Catalogue catalogue = [] {
+    Catalogue all = standard_catalogue();
+    all.add(Op("test.AddOne")
+                .input("var", "resource")
+                .input("one", "T")
+                .optional_output("done", "token")
+                .type("T", kFloats)
+                .writes(0)
+                .infer(infer_done)
+                .kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+                  return std::unique_ptr<Kernel>(std::make_unique<AddOne>());
+                }));
+    all.add(Op("test.FailAtFive")
+                .stateful()
+                .infer([](InferContext&) { return Status(); })
+                .kernel("cpu", [](const KernelSetup&) -> Result<std::unique_ptr<Kernel>> {
+                  return make_kernel([](KernelContext& context) {
+                    if (context.step->step != 5) return Progress::done;
+                    context.step->fail(context.instruction, internal_error("step 5"));
+                    return Progress::failed;
+                  });
+                }));
+    return all;
+  }();
+  Graph graph(catalogue);
+  GraphBuilder g(graph);
+  const ValueId one = g.scalar(DType::f32, 1);
+  std::vector<NodeId> targets;
+  ValueId sum = one;
+  for (const char* name : kCounters) {
+    const ValueId variable =
+        g.op("leat.Variable", {}, {{"name", std::string(name)}, {"shape", std::vector<int64_t>()}});
+    sum = g.op("Add", {sum, g.op("Exp", {g.op("leat.Read", {variable})})});
+    targets.push_back(g.effect("test.AddOne", {variable, one}));
+  }
+  targets.push_back(g.effect("test.FailAtFive", {}));
+  must(g.status());
+  CompileRequest request;
+  request.borders = {{}, {sum}, targets};
+  request.devices = cpus(1);
+  request.recoverable = true;
+  return must(compile(graph, request));
+}
+
 }  // namespace
+
+TEST_CASE("instructions that are joined are one entry, waiting for what each of them touches") {
+  PlanRunner runner(counting_together(), 2);
+  const Program& program = runner.program();
+  REQUIRE(program.commit() != kNone);
+  REQUIRE(program.commit_end() == program.commit() + 2);
+  const uint32_t joined = program.commit() + 1;
+  // The entries of the step that it follows, by way of others, too.
+  std::set<uint32_t> followed = {joined};
+  for (uint32_t e = joined + 1; e-- > 0;) {
+    if (followed.contains(e))
+      followed.insert(program.entries()[e].after.begin(), program.entries()[e].after.end());
+  }
+  size_t readers = 0;
+  for (uint32_t e = 0; e < joined; ++e) {
+    const PlanInstruction& of = program.partition().instructions[program.entries()[e].instruction];
+    if (!of.op || of.op->name != "Exp") continue;
+    ++readers;
+    CHECK(followed.contains(e));
+  }
+  CHECK(readers == kCounters.size());
+  CHECK(program.kernels().work_of(program.entries()[joined].instruction).size() == 3);
+}
+
+TEST_CASE("a step writes all that is joined, or nothing of it") {
+  for (const int threads : {1, 2}) {
+    PlanRunner runner(counting_together(), threads);
+    CHECK_FALSE(runner.step_to(9).ok());
+    for (const char* name : kCounters) {
+      const float counted =
+          *static_cast<const float*>(runner.resources().find_variable(name)->data());
+      CHECK(counted == 5);
+    }
+  }
+}
+
+TEST_CASE("a profile has one line for instructions that are joined, with the bytes of all") {
+  PlanRunner runner(counting_together(), 1, RunOptions{.profile = true});
+  must(runner.step_to(5));
+  const std::string text = profile_text(runner.program());
+  INFO(text);
+  CHECK(text.find("             3  test.AddOne\n") != std::string::npos);
+  size_t timed = 0;
+  for (uint32_t i = 0; i < runner.program().partition().instructions.size(); ++i) {
+    const PlanInstruction& of = runner.program().partition().instructions[i];
+    if (of.op && of.op->name == "AddOne" && runner.program().kernels().timed(i)) ++timed;
+  }
+  CHECK(timed == 1);
+}
 
 TEST_CASE("writes that stand side by side are joined by their keys") {
   Written of({"u", "v", "w", "x", "y"});
