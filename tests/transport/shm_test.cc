@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "devices/core/pages.h"
+#include "tests/must.h"
 #include "tests/no_descriptors.h"
 #include "tests/transport/link_testing.h"
 #include "transport/links/express.h"
@@ -18,13 +19,6 @@ using namespace leat::shm;
 namespace {
 
 constexpr std::string_view kWord = "LEATSHM1";
-
-template <typename T>
-T must(Result<T> result) {
-  INFO(result.status());
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
 
 // Has worker-1's link, and worker-0's end of it for the test.
 struct RawShm {
