@@ -712,6 +712,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_reductions(cases);
   add_randoms(cases);
   add_state(cases);
+  add_product_cases(cases);
   add_signal_cases(cases);
   add_region_cases(cases);
   return cases;

@@ -7,6 +7,8 @@
 
 namespace leat::testing {
 
+// Products of one column or one row.
+void add_product_cases(std::vector<ConformanceCase>& cases);
 // Determinants, Fourier transforms, caches of sequences, and bits of numbers.
 void add_signal_cases(std::vector<ConformanceCase>& cases);
 // Regions of interest, windows that read at places which an operand moves, resized images and files
