@@ -312,10 +312,12 @@ GpuFacts read_gpus() {
       library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion"),
       library("cuDNN", {"libcudnn.so.9"}, "cudnnGetVersion"), compiler(),
       library(kNccl, {"libnccl.so.2"}, "ncclGetVersion", of_nccl)};
-  facts.network = read_networks("/sys", [](const char* name) -> std::string {
+  facts.network = read_networks("/", [](const char* name) -> std::string {
     const char* value = std::getenv(name);
     return value ? value : "";
   });
+  facts.network.interfaces = interfaces_with_address();
+  (void)load({"libibverbs.so.1"}, facts.network.verbs_error);
   // It loads CUDA's runtime, and begins nothing on the GPU.
   if (facts.gpus.empty()) return facts;
   const auto plugin = load_device_plugin("cuda");

@@ -18,21 +18,25 @@ struct NetworkFacts {
     std::string link_layer;  // "InfiniBand"; "Ethernet" for RoCE
     std::string rate;        // "400 Gb/sec (4X NDR)"
   };
-  // An interface of the kernel's network, with TCP.
-  struct Interface {
-    std::string name;
-    bool is_up = false;
-  };
-  std::vector<RdmaPort> ports;        // by device and port
-  std::vector<Interface> interfaces;  // by name
+  std::vector<RdmaPort> ports;  // by device and port
+  // The devices in /dev/infiniband that this process may open: "uverbs0".
+  std::vector<std::string> verbs_devices;
+  // Why libibverbs, by which NCCL reaches these devices, was not loaded; empty if it was.
+  std::string verbs_error;
+  // The interfaces that are up and have an address of IPv4 or IPv6, other than ::1.
+  std::vector<std::string> interfaces;
   // NCCL's variables of the environment; empty: not set.
-  std::string ib_disable, ib_hca, socket_ifname;
+  std::string net, ib_disable, ib_hca, socket_ifname;
 };
 
-// Reads the facts from a sysfs, "/sys" on a machine. A file that is missing leaves its fact empty.
-// `environment` returns the value of a variable, or "".
-NetworkFacts read_networks(const std::string& sysfs,
+// Reads the ports, the devices and the variables. `root` is the folder that has sys and dev, "/" on
+// a machine; a file that is missing leaves its fact empty. `environment` returns the value of a
+// variable, or "".
+NetworkFacts read_networks(const std::string& root,
                            const std::function<std::string(const char*)>& environment);
+
+// This machine's NetworkFacts::interfaces, by the order of the kernel.
+std::vector<std::string> interfaces_with_address();
 
 // Tells which of them NCCL would use, by the rules of its documentation. A pure function.
 Finding judge_networks(const NetworkFacts& facts);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "daemon/doctor/confinement.h"
@@ -224,23 +225,42 @@ void write_line(const std::string& path, const char* line) {
 }
 
 TEST_CASE("the doctor names the networks that NCCL would use, and what keeps it from RDMA") {
-  const TemporaryDirectory sys;
+  const TemporaryDirectory root;
   const auto port = [&](const char* at, const char* state, const char* layer, const char* rate) {
-    const std::string folder = sys / (std::string("class/infiniband/") + at + "/");
+    const std::string folder = root / cat("sys/class/infiniband/", at, "/");
     write_line(folder + "state", state);
     write_line(folder + "link_layer", layer);
     write_line(folder + "rate", rate);
   };
-  for (const auto& [name, state] : {std::pair("eth0", "up"), {"eth1", "down"}, {"lo", "unknown"}})
-    write_line(sys / cat("class/net/", name, "/operstate"), state);
+  const std::string verbs = root / "dev/infiniband/uverbs0";
   std::map<std::string, std::string> environment;
+  std::string verbs_error;
   const auto finding = [&] {
-    return judge_networks(read_networks(
-        sys.path(), [&](const char* name) -> std::string { return environment[name]; }));
+    NetworkFacts facts = read_networks(
+        root.path(), [&](const char* name) -> std::string { return environment[name]; });
+    facts.interfaces = {"lo", "eth0"};
+    facts.verbs_error = verbs_error;
+    return judge_networks(facts);
   };
   CHECK(finding().found == "no RDMA: NCCL would use TCP over eth0");
   CHECK(finding().verdict == FindingVerdict::fine);
   port("mlx5_0/ports/1", "4: ACTIVE", "InfiniBand", "400 Gb/sec (4X NDR)");
+  // Without what NCCL opens a port by, an ACTIVE one is of no use.
+  CHECK(finding().found ==
+        "no RDMA (no /dev/infiniband/uverbs* that this process may open): NCCL would use TCP over "
+        "eth0; not used: mlx5_0:1 InfiniBand, ACTIVE, 400 Gb/sec (4X NDR)");
+  CHECK(finding().verdict == FindingVerdict::note);
+  CHECK_THAT(finding().advice, Catch::Contains("/dev/infiniband"));
+  write_line(root / "dev/infiniband/rdma_cm", "");
+  CHECK_THAT(finding().found, Catch::StartsWith("no RDMA (no /dev/infiniband/uverbs*"));
+  write_line(verbs, "");
+  CHECK_THAT(finding().found, Catch::StartsWith("RDMA by mlx5_0:1 "));
+  CHECK(finding().verdict == FindingVerdict::fine);
+  verbs_error = "libibverbs.so.1: no such file";
+  CHECK_THAT(finding().found, Catch::StartsWith("no RDMA (libibverbs.so.1: no such file): NCCL "));
+  CHECK(finding().verdict == FindingVerdict::note);
+  CHECK_THAT(finding().advice, Catch::Contains("libibverbs.so.1"));
+  verbs_error.clear();
   port("mlx5_1/ports/1", "1: DOWN", "InfiniBand", "10 Gb/sec (4X SDR)");
   port("mlx5_10/ports/1", "4: ACTIVE", "Ethernet", "100 Gb/sec (4X EDR)");
   CHECK(finding().found ==
@@ -267,8 +287,82 @@ TEST_CASE("the doctor names the networks that NCCL would use, and what keeps it 
   CHECK_THAT(finding().found, Catch::StartsWith("no RDMA: NCCL would use TCP over no interface"));
   CHECK(finding().verdict == FindingVerdict::note);
   GpuFacts facts = good_gpus();
-  facts.network.interfaces = {{"eth0", true}};
+  facts.network.interfaces = {"eth0"};
   CHECK(about(judge_gpus(facts), "GPU network").found == "no RDMA: NCCL would use TCP over eth0");
+}
+
+TEST_CASE("the doctor reads NCCL's lists of interfaces and ports as NCCL does") {
+  NetworkFacts facts;
+  const auto tcp = [&](std::vector<std::string> interfaces, const std::string& list = "") {
+    facts.interfaces = std::move(interfaces);
+    facts.socket_ifname = list;
+    const std::string found = judge_networks(facts).found,
+                      before = "no RDMA: NCCL would use TCP over ";
+    REQUIRE_THAT(found, Catch::StartsWith(before));
+    return found.substr(before.size(), found.find(';') - before.size());
+  };
+  // Without a list.
+  CHECK(tcp({"lo", "eth0", "ib0", "ib1"}) == "ib0, ib1");
+  CHECK(tcp({"lo", "docker0", "virbr0", "eth0", "wlan0"}) == "eth0, wlan0");
+  CHECK(tcp({"virbr0", "lo", "docker0"}) == "docker0");
+  CHECK(tcp({"virbr0", "lo"}) == "lo");
+  CHECK(tcp({"virbr0"}) == "virbr0");
+  CHECK(tcp({}) == "no interface");
+  // With one: ports do not count, and a single character is no list.
+  CHECK(tcp({"lo", "eth0", "eth1"}, "eth0:1") == "eth0");
+  CHECK(tcp({"lo", "eth0", "eth1"}, "^eth0:1") == "lo, eth1");
+  CHECK(tcp({"lo", "eth0"}, "^") == "eth0");
+  CHECK(tcp({"lo", "eth0"}, "^=") == "no interface");
+  facts.ports = {{"mlx5_0", 1, "ACTIVE", "InfiniBand", ""},
+                 {"mlx5_1", 2, "ACTIVE", "InfiniBand", ""}};
+  facts.verbs_devices = {"uverbs0"};
+  const auto rdma = [&](const std::string& list) {
+    facts.ib_hca = list;
+    const std::string found = judge_networks(facts).found;
+    return found.substr(0, found.find_first_of(",:"));
+  };
+  const auto unused = [&] {
+    return judge_networks(facts).found.find("not used") != std::string::npos;
+  };
+  for (const char* all : {"", "=", ","}) {
+    INFO("'" << all << "'");
+    CHECK(rdma(all) == "RDMA by mlx5_0");
+    CHECK_FALSE(unused());
+  }
+  CHECK(rdma("^") == "no RDMA");
+  CHECK(rdma("^=") == "no RDMA");
+  CHECK(rdma("mlx5_1:2") == "RDMA by mlx5_1");
+  CHECK(rdma("mlx5_1:1") == "no RDMA");
+  CHECK(rdma("^mlx5_0:1") == "RDMA by mlx5_1");
+}
+
+TEST_CASE("the interfaces of this machine have an address, and are named once") {
+  const std::vector<std::string> names = interfaces_with_address();
+  CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(std::filesystem::exists("/sys/class/net/" + name));
+  }
+}
+
+TEST_CASE("NCCL_NET decides for or against RDMA, or names a plugin that the doctor does not know") {
+  NetworkFacts facts;
+  facts.ports = {{"mlx5_0", 1, "ACTIVE", "InfiniBand", ""}};
+  facts.verbs_devices = {"uverbs0"};
+  facts.interfaces = {"eth0"};
+  facts.net = "socket";
+  CHECK(judge_networks(facts).found ==
+        "no RDMA: NCCL would use TCP over eth0; not used: mlx5_0:1 InfiniBand, ACTIVE; NCCL_NET is "
+        "'socket'");
+  CHECK(judge_networks(facts).verdict == FindingVerdict::fine);
+  facts.net = "IB";
+  CHECK(judge_networks(facts).found == "RDMA by mlx5_0:1 InfiniBand, ACTIVE; NCCL_NET is 'IB'");
+  facts.ports[0].state = "DOWN";
+  CHECK_THAT(judge_networks(facts).found, Catch::StartsWith("no RDMA, and NCCL would end; "));
+  CHECK(judge_networks(facts).verdict == FindingVerdict::note);
+  facts.net = "AWS Libfabric";
+  CHECK(judge_networks(facts).found == "by a plugin of NCCL; NCCL_NET is 'AWS Libfabric'");
+  CHECK(judge_networks(facts).verdict == FindingVerdict::note);
 }
 
 TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
