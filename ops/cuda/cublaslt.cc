@@ -114,8 +114,9 @@ std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
   // Items share a C, which the library would look for at a distance.
   if (product->adds_matrix_ && call.items > 1) return {};
   const ProductQuestion question = question_of(call, layout, product->adds_row_);
-  if (!product->describe(question)) return {};
-  const ProductAnswer answer = product->choose();
+  ProductAnswer answer;
+  answer.status = product->describe(question);
+  if (answer.status == CUBLAS_STATUS_SUCCESS) answer = product->choose();
   if (library.answers()) library.answers()->add(question, answer);
   if (!answer.accepted) return {};
   product->algorithm_ = answer.algorithm;
@@ -123,35 +124,36 @@ std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
   return product;
 }
 
-bool LibraryProduct::describe(const ProductQuestion& q) {
+// The first status that is an error.
+cublasStatus_t LibraryProduct::describe(const ProductQuestion& q) {
   const CublasLtFunctions& f = library_.functions();
-  if (!cublas_ok(f.create_desc(&desc_, q.compute, in_double_ ? CUDA_R_64F : CUDA_R_32F)))
-    return false;
+  cublasStatus_t status = f.create_desc(&desc_, q.compute, in_double_ ? CUDA_R_64F : CUDA_R_32F);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-    return cublas_ok(f.set_desc(desc_, attribute, &value, sizeof value));
+    if (cublas_ok(status)) status = f.set_desc(desc_, attribute, &value, sizeof value);
   };
   const auto operation = [](bool transposed) -> int32_t {
     return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   };
-  if (!set(CUBLASLT_MATMUL_DESC_TRANSA, operation(q.trans_a)) ||
-      !set(CUBLASLT_MATMUL_DESC_TRANSB, operation(q.trans_b)) ||
-      !set(CUBLASLT_MATMUL_DESC_EPILOGUE, q.epilogue))
-    return false;
+  set(CUBLASLT_MATMUL_DESC_TRANSA, operation(q.trans_a));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, operation(q.trans_b));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, q.epilogue);
+  const auto set_items = [&](cublasLtMatrixLayout_t of, cublasLtMatrixLayoutAttribute_t attribute,
+                             auto value) {
+    if (cublas_ok(status)) status = f.set_layout(of, attribute, &value, sizeof value);
+  };
   const auto matrix = [&](cublasLtMatrixLayout_t& made, cudaDataType_t type, int64_t rows,
                           int64_t columns, int64_t ld, int64_t stride) {
-    if (!cublas_ok(f.create_layout(&made, type, static_cast<uint64_t>(rows),
-                                   static_cast<uint64_t>(columns), ld)))
-      return false;
-    if (q.items == 1) return true;
-    const auto items = static_cast<int32_t>(q.items);
-    return cublas_ok(
-               f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &items, sizeof items)) &&
-           cublas_ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                  sizeof stride));
+    if (!cublas_ok(status)) return;
+    status = f.create_layout(&made, type, static_cast<uint64_t>(rows),
+                             static_cast<uint64_t>(columns), ld);
+    if (q.items == 1) return;
+    set_items(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(q.items));
+    set_items(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   };
-  return matrix(a_, q.type, q.trans_a ? q.k : q.m, q.trans_a ? q.m : q.k, q.lda, q.stride_a) &&
-         matrix(b_, q.type, q.trans_b ? q.n : q.k, q.trans_b ? q.k : q.n, q.ldb, q.stride_b) &&
-         matrix(d_, q.type_d, q.m, q.n, q.ldd, q.stride_d);
+  matrix(a_, q.type, q.trans_a ? q.k : q.m, q.trans_a ? q.m : q.k, q.lda, q.stride_a);
+  matrix(b_, q.type, q.trans_b ? q.n : q.k, q.trans_b ? q.k : q.n, q.ldb, q.stride_b);
+  matrix(d_, q.type_d, q.m, q.n, q.ldd, q.stride_d);
+  return status;
 }
 
 ProductAnswer LibraryProduct::choose() {

@@ -100,7 +100,7 @@ class LibraryProduct {
 
  private:
   LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype);
-  bool describe(const ProductQuestion& question);
+  cublasStatus_t describe(const ProductQuestion& question);
   ProductAnswer choose();
 
   const CublasLt& library_;

@@ -25,6 +25,10 @@ std::string quoted_name(const std::string& text) {
   return out + "\"";
 }
 
+void tell(const std::string& what) {
+  std::fputs(cat("LEAT_CUBLASLT_ANSWERS: ", what, "\n").c_str(), stderr);
+}
+
 const char* truth(bool value) { return value ? "true" : "false"; }
 
 std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {
@@ -58,9 +62,7 @@ std::unique_ptr<ProductAnswers> ProductAnswers::of_environment(const std::string
   if (!path || !*path) return nullptr;
   const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) {
-    const std::string line =
-        cat("LEAT_CUBLASLT_ANSWERS: opening '", path, "': ", std::strerror(errno), "\n");
-    std::fputs(line.c_str(), stderr);
+    tell(cat("opening '", path, "': ", std::strerror(errno)));
     return nullptr;
   }
   std::unique_ptr<ProductAnswers> answers(new ProductAnswers(file, get_config));
@@ -103,7 +105,13 @@ void ProductAnswers::add(const ProductQuestion& question, const ProductAnswer& a
 // One call for a line: several processes may write to the file.
 void ProductAnswers::write_line(const std::string& line) {
   const std::lock_guard lock(mutex_);
-  if (written_.insert(line).second) (void)!::write(file_, line.data(), line.size());
+  if (failed_ || !written_.insert(line).second) return;
+  const ssize_t written = ::write(file_, line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) return;
+  failed_ = true;
+  tell(cat(written < 0 ? std::string(std::strerror(errno))
+                       : cat("wrote ", written, " of ", line.size(), " bytes"),
+           ": no more answers are recorded"));
 }
 
 }  // namespace leat::cuda

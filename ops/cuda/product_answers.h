@@ -29,7 +29,7 @@ struct ProductQuestion {
 };
 
 struct ProductAnswer {
-  int status = 0;         // of cublasLtMatmulAlgoGetHeuristic()
+  int status = 0;         // of cublasLtMatmulAlgoGetHeuristic(), or of what describes the product
   int found = 0;          // algorithms
   bool accepted = false;  // what was found is used
   size_t workspace = 0;   // bytes
@@ -51,7 +51,8 @@ class ProductAnswers {
   ProductAnswers(const ProductAnswers&) = delete;
   ProductAnswers& operator=(const ProductAnswers&) = delete;
 
-  // Writes an answer, unless the same line was written before.
+  // Writes an answer, unless the same line was written before. After a write that fails, or writes
+  // a part of a line, nothing more is written; a line on stderr tells it once.
   void add(const ProductQuestion& question, const ProductAnswer& answer);
 
  private:
@@ -63,6 +64,7 @@ class ProductAnswers {
   const GetAlgorithmConfig get_config_;
   std::mutex mutex_;
   std::set<std::string> written_;
+  bool failed_ = false;
 };
 
 }  // namespace leat::cuda

@@ -100,6 +100,28 @@ TEST_CASE("the answers of cuBLASLt are recorded, a line for each product") {
   CHECK(lines == lines_of_file(kRecordedOfFake));
 }
 
+TEST_CASE("a product that cuBLASLt cannot even describe is recorded with the library's status") {
+  const TemporaryDirectory folder;
+  constexpr int64_t kRefused = 784;
+  fake_cublaslt::refuse_layouts(kRefused);
+  {
+    const Recorded recorded(folder / "answers");
+    const PlannedProducts products;
+    CHECK(products.by("Leat") > 0);
+  }
+  fake_cublaslt::refuse_layouts(0);
+  int refused = 0;
+  for (const auto& line : lines_of_file(folder / "answers")) {
+    if (line.value("status", 0) == 0) continue;
+    ++refused;
+    CHECK(line.at("status") == 3);  // CUBLAS_STATUS_ALLOC_FAILED
+    CHECK(line.at("found") == 0);
+    CHECK(line.at("accepted") == false);
+    CHECK((line.at("k") == kRefused || line.at("n") == kRefused));
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("the fake cuBLASLt answers as a recorded library, in workspaces and refusals") {
   const TemporaryDirectory folder;
   auto lines = lines_of_file(kRecordedOfFake);
@@ -118,6 +140,11 @@ TEST_CASE("the fake cuBLASLt answers as a recorded library, in workspaces and re
   constexpr uint64_t kWanted = 1 << 20;
   lines[1]["workspace"] = kWanted + lines[1].at("workspace").get<uint64_t>();
   CHECK(replayed()->workspaces() == as_recorded->workspaces() + kWanted);
+  // The library found an algorithm that it would not run after all.
+  lines[1]["accepted"] = false;
+  CHECK(replayed()->by("Leat") == 1);
+  lines[1]["accepted"] = true;
+  CHECK(replayed()->by("Leat") == 0);
   lines[1]["status"] = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
   lines[1]["found"] = 0;
   const auto refused = replayed();
@@ -127,11 +154,38 @@ TEST_CASE("the fake cuBLASLt answers as a recorded library, in workspaces and re
   CHECK(fake_cublaslt::replay("") == 0);
 }
 
+TEST_CASE("the fake cuBLASLt refuses malformed files of answers, and keeps what it has") {
+  const TemporaryDirectory folder;
+  const auto whole = lines_of_file(kRecordedOfFake);
+  REQUIRE(fake_cublaslt::replay(kRecordedOfFake) == static_cast<int>(whole.size()) - 1);
+  const auto refused = [&](const auto& change) {
+    auto lines = whole;
+    change(lines.back());
+    write_lines(folder / "answers", lines);
+    return fake_cublaslt::replay(folder / "answers") == -1;
+  };
+  for (const char* name :
+       {"m", "status", "found", "workspace", "accepted", "trans_a", "stride_d"}) {
+    INFO(name);
+    CHECK(refused([&](auto& line) { line.erase(name); }));
+    CHECK(refused([&](auto& line) { line[name] = "1"; }));
+    CHECK(refused([&](auto& line) { line[name] = 1.5; }));
+  }
+  CHECK(refused([](auto& line) { line = 7; }));
+  std::ofstream(folder / "answers", std::ios::app) << R"({"type": 0, "m")";
+  CHECK(fake_cublaslt::replay(folder / "answers") == -1);
+  const uint64_t before = fake_cublaslt::replayed();
+  CHECK(PlannedProducts().by("Leat") == 0);
+  CHECK(fake_cublaslt::replayed() > before);
+  CHECK(fake_cublaslt::replay("") == 0);
+}
+
 TEST_CASE("leat train counts the ways of a GPU's kernels, those of a library that refuses, too") {
   const GpuJob gpu(testing::kMlp);
   Silent watch;
   gpu.small.train(gpu.small.job({"steps=12"}), "cpu", watch);
   const std::string answers = gpu.small.path("answers");
+  std::string err;
   const auto train = [&](const std::string& output, const std::string& variable) {
     const Finished done = run_program(
         leat_binary(), gpu.small.path(),
@@ -139,6 +193,7 @@ TEST_CASE("leat train counts the ways of a GPU's kernels, those of a library tha
         {cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS), variable});
     INFO(done.err);
     REQUIRE(done.exit_code == 0);
+    err = done.err;
     const std::string last = done.out.substr(done.out.rfind('\n', done.out.size() - 2) + 1);
     const std::string ways = nlohmann::json::parse(last).value("gpu_kernels", "");
     CHECK_THAT(done.err, Catch::Contains(cat("GPU kernels: ", ways)));
@@ -158,6 +213,11 @@ TEST_CASE("leat train counts the ways of a GPU's kernels, those of a library tha
   CHECK_THAT(none, Catch::StartsWith("products: "));
   CHECK_THAT(none, Catch::Contains(" by Leat; rows of kernels: "));
   CHECK_THAT(none, !Catch::Contains("cuBLASLt"));
+  // A recording that ends does not end the training, and says so once.
+  CHECK(train("full", "LEAT_CUBLASLT_ANSWERS=/dev/full") == all);
+  const std::string ended = "LEAT_CUBLASLT_ANSWERS: No space left on device: no more answers";
+  REQUIRE_THAT(err, Catch::Contains(ended));
+  CHECK(err.find(ended, err.find(ended) + 1) == std::string::npos);
   CHECK_THAT(train("launches", "LEAT_GPU_PLAIN=graphs"), Catch::EndsWith(" by single launches"));
 }
 

@@ -15,8 +15,10 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ops/cuda/cublaslt.h"
@@ -27,6 +29,7 @@ namespace {
 
 std::atomic<bool> is_hidden{false};
 std::atomic<uint64_t> products_enqueued{0};
+std::atomic<uint64_t> refused_rows{0};
 
 // The attributes that the fake knows, with the bytes of each. It refuses all others: to ignore one
 // would give another product than the library's.
@@ -248,19 +251,11 @@ struct Recorded {
 class RecordedAnswers {
  public:
   int load(const std::string& path) {
+    std::map<Key, Recorded> answers;
+    if (!path.empty() && !read(path, answers)) return -1;
     const std::lock_guard lock(mutex_);
-    answers_.clear();
+    answers_ = std::move(answers);
     loaded_ = true;
-    if (path.empty()) return 0;
-    std::ifstream file(path);
-    if (!file) return -1;
-    for (std::string line; std::getline(file, line);) {
-      const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_discarded()) return -1;
-      if (!json.contains("m")) continue;
-      answers_[key_of(json)] = {json.at("status").get<cublasStatus_t>(),
-                                json.at("found").get<int>(), json.value("workspace", uint64_t{0})};
-    }
     return static_cast<int>(answers_.size());
   }
   // Of the file that the environment names, unless a test has chosen one.
@@ -283,11 +278,39 @@ class RecordedAnswers {
 
  private:
   using Key = std::vector<int64_t>;
+  // False if a line is not as ProductAnswers writes them.
+  static bool read(const std::string& path, std::map<Key, Recorded>& answers) {
+    std::ifstream file(path);
+    if (!file) return false;
+    try {
+      for (std::string line; std::getline(file, line);) {
+        const auto json = nlohmann::json::parse(line);
+        if (!json.is_object()) return false;
+        if (json.contains("library")) continue;
+        answers[key_of(json)] = answer_of(json);
+      }
+    } catch (const std::exception&) {
+      return false;
+    }
+    return !file.bad();
+  }
+  // get<>() would take a number of another kind, too.
+  static int64_t integer_of(const nlohmann::json& json, const char* name) {
+    if (!json.at(name).is_number_integer()) throw std::invalid_argument(name);
+    return json.at(name).get<int64_t>();
+  }
+  static Recorded answer_of(const nlohmann::json& json) {
+    Recorded answer{static_cast<cublasStatus_t>(integer_of(json, "status")),
+                    static_cast<int>(integer_of(json, "found")), 0};
+    if (answer.found > 0) answer.workspace = static_cast<uint64_t>(integer_of(json, "workspace"));
+    if (!json.at("accepted").get<bool>()) answer.found = 0;
+    return answer;
+  }
   static Key key_of(const nlohmann::json& json) {
     Key key;
     for (const char* name : {"type", "type_d", "compute", "epilogue", "m", "n", "k", "items", "lda",
                              "ldb", "ldd", "stride_a", "stride_b", "stride_d"})
-      key.push_back(json.at(name).get<int64_t>());
+      key.push_back(integer_of(json, name));
     for (const char* name : {"trans_a", "trans_b"}) key.push_back(json.at(name).get<bool>());
     return key;
   }
@@ -346,6 +369,7 @@ cublasStatus_t set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_
 }
 cublasStatus_t create_layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
                              uint64_t columns, int64_t ld) {
+  if (rows == refused_rows) return CUBLAS_STATUS_ALLOC_FAILED;
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, ld, {}});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -467,6 +491,7 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* a
 namespace fake_cublaslt {
 
 void hide(bool hidden) { is_hidden = hidden; }
+void refuse_layouts(uint64_t rows) { refused_rows = rows; }
 uint64_t products() { return products_enqueued; }
 int replay(const std::string& path) { return recorded_answers.load(path); }
 uint64_t replayed() { return recorded_answers.replayed(); }
