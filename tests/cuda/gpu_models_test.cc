@@ -136,8 +136,8 @@ class FullJob {
 
 void check_full(FullModel of) {
   FullJob gpu(std::move(of));
-  constexpr int64_t kFewSteps = 3, kSteps = 8;
-  constexpr size_t kStopped = 4;
+  constexpr int64_t kFewSteps = 3, kSteps = 6;
+  constexpr size_t kStopped = 3;
   constexpr double kNearFirst = 1e-4, kNearLater = 2e-2;
   const FullModel& model = gpu.model();
   {
@@ -183,7 +183,7 @@ FullModel full_resnet() {
                                             {"labels", DType::i64}};
   };
   if (testing::gpu_is_emulated())
-    return {"resnet", testing::resnet_graph({16, 10, 8, {1, 1}}), columns(16), 4, 4};
+    return {"resnet", testing::resnet_graph({16, 10, 4, {1, 1}}), columns(16), 4, 4};
   return {"resnet50", testing::resnet_graph({}), columns(224), 64, 4};
 }
 
@@ -202,20 +202,23 @@ FullModel full_gpt() {
 // With LEAT_CUBLASLT_ANSWERS the library's answers are in that file.
 TEST_CASE("the kernels of the shipped models take the ways that the GPU's libraries allow") {
   ShippedModels models;
+  const bool emulated = testing::gpu_is_emulated();
+  std::vector<const char*> settings{"precision=bfloat16", "matmul_precision=tf32"};
+  // An emulated GPU has sanitizers, with which a plan takes long. These have no other kernels
+  // there.
+  if (!emulated) settings.insert(settings.end(), {"precision=float32", "precision=float16"});
   for (const std::string& name : ShippedModels::names()) {
-    for (const char* precision : {"float32", "bfloat16", "float16"}) {
-      INFO(name << " " << precision);
-      const auto job = models.job(name, {cat("precision=", precision)});
+    for (const char* setting : settings) {
+      INFO(name << " " << setting);
+      const auto job = models.job(name, {setting});
       REQUIRE(job.status().message() == "");
       const std::string ways = make_kernels(*job);
-      std::cout << R"({"model": ")" << name << R"(", "precision": ")" << precision
-                << R"(", "kernels": ")" << ways << "\"}" << std::endl;
+      std::cout << R"({"model": ")" << name << R"(", "set": ")" << setting << R"(", "kernels": ")"
+                << ways << "\"}" << std::endl;
       CHECK_FALSE(ways.empty());
       // The fake refuses none of them; table_mlp has a product of one column.
-      if (testing::gpu_is_emulated())
-        CHECK_THAT(part_of(ways, "products"), !Catch::Contains("by Leat"));
+      if (emulated) CHECK_THAT(part_of(ways, "products"), !Catch::Contains("by Leat"));
     }
-    CHECK_FALSE(make_kernels(must(models.job(name, {"matmul_precision=tf32"}))).empty());
   }
 }
 

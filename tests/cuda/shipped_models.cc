@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <type_traits>
+#include <utility>
 
 #include "daemon/hosts/described_device.h"
 #include "daemon/training/trainer.h"
@@ -97,38 +98,46 @@ std::vector<std::string> ShippedModels::names() {
   return names;
 }
 
-Result<Job> ShippedModels::job(const std::string& name, const std::vector<std::string>& set) {
+Result<ShippedModels::Prepared> ShippedModels::prepare(const std::string& name) const {
   const std::string folder = directory_ / name;
   std::filesystem::create_directories(folder);
-  std::vector<std::string> all;
-  std::string path = cat(configs_folder(), "/jobs/", name, ".yaml");
+  const std::string path = cat(configs_folder(), "/jobs/", name, ".yaml");
   if (const auto at = columns_of_jobs().find(name); at != columns_of_jobs().end()) {
     LEAT_ASSIGN_OR_RETURN(const Job as_shipped, load_job(path));
     const bool validates = as_shipped.data.validation.has_value();
-    all = {cat("data=", write_data(folder, at->second, as_shipped.global_batch_size, validates)),
-           "num_workers=1", "shards=1"};
-  } else {
-    const auto known = networks();
-    const auto of = known.find(name);
-    if (of == known.end()) {
-      return invalid_argument(
-          cat("the model '", name,
-              "': expected it in tests/cuda/shipped_models.cc, with the data that its "
-              "job reads, found nothing"));
-    }
-    const Network& network = of->second;
-    path = folder + "/job.yaml";
-    std::ofstream(folder + "/model.onnxtxt") << network.graph;
-    std::ofstream(path) << "version: 1\nname: " << name << "\nmodel: {graph: model.onnxtxt}\ndata: "
-                        << write_data(folder, network.columns, network.batch, false)
-                        << "\nloss: cross_entropy\noptimizer: {name: sgd, learning_rate: 0.01, "
-                           "momentum: 0.9}\nglobal_batch_size: "
-                        << network.batch << "\nepochs: 1\nshards: 1\n";
+    const std::string data =
+        write_data(folder, at->second, as_shipped.global_batch_size, validates);
+    return Prepared{path, {cat("data=", data), "num_workers=1", "shards=1"}};
+  }
+  const auto known = networks();
+  const auto of = known.find(name);
+  if (of == known.end()) {
+    return invalid_argument(
+        cat("the model '", name,
+            "': expected it in tests/cuda/shipped_models.cc, with the data that its "
+            "job reads, found nothing"));
+  }
+  const Network& network = of->second;
+  std::ofstream(folder + "/model.onnxtxt") << network.graph;
+  std::ofstream(folder + "/job.yaml")
+      << "version: 1\nname: " << name << "\nmodel: {graph: model.onnxtxt}\ndata: "
+      << write_data(folder, network.columns, network.batch, false)
+      << "\nloss: cross_entropy\noptimizer: {name: sgd, learning_rate: 0.01, "
+         "momentum: 0.9}\nglobal_batch_size: "
+      << network.batch << "\nepochs: 1\nshards: 1\n";
+  return Prepared{folder + "/job.yaml", {}};
+}
+
+Result<Job> ShippedModels::job(const std::string& name, const std::vector<std::string>& set) {
+  auto at = prepared_.find(name);
+  if (at == prepared_.end()) {
+    LEAT_ASSIGN_OR_RETURN(Prepared prepared, prepare(name));
+    at = prepared_.emplace(name, std::move(prepared)).first;
   }
   JobOverrides overrides;
-  overrides.set = std::move(all);
+  overrides.set = at->second.set;
   overrides.set.insert(overrides.set.end(), set.begin(), set.end());
-  return load_job(path, overrides);
+  return load_job(at->second.path, overrides);
 }
 
 Result<std::vector<GpuPart>> gpu_parts(const Catalogue& catalogue, const Job& job) {

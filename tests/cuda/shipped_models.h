@@ -2,6 +2,7 @@
 // their plans for a GPU.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,11 +32,20 @@ class ShippedModels {
  public:
   // The name of each file in configs/jobs, and resnet50, mobilenet_v2 and gpt2.
   static std::vector<std::string> names();
-  // The job, with one batch of data. Entries of `set` replace its own.
+  // The job, with one batch of data, which is written the first time. Entries of `set` replace its
+  // own.
   Result<Job> job(const std::string& name, const std::vector<std::string>& set = {});
 
  private:
+  // A job without the entries of a caller.
+  struct Prepared {
+    std::string path;
+    std::vector<std::string> set;
+  };
+  Result<Prepared> prepare(const std::string& name) const;
+
   TemporaryDirectory directory_;
+  std::map<std::string, Prepared> prepared_;  // by name
 };
 
 // The part of a plan that one GPU has.
