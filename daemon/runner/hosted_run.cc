@@ -273,10 +273,15 @@ Status HostedRun::bind_host(const RunSetup& setup, const std::string& root, RunL
                        });
   LEAT_RETURN_IF_ERROR(parts_.host.connect(*prepared_, std::move(channels), job, setup.options));
   // The kernels are made: a library that refused some of them shows here.
-  const Device& device = parts_.host.device(prepared_->device());
-  if (const auto ways = device.ways(); ways && !ways->text().empty())
-    parts_.log.info(device.name(), ", its kernels so far: ", ways->text());
+  log_ways(prepared_->device());
   return {};
+}
+
+void HostedRun::log_ways(size_t number) const {
+  const Device& device = parts_.host.device(number);
+  const auto ways = device.ways();
+  if (const std::string text = ways ? ways->new_text() : ""; !text.empty())
+    parts_.log.info(device.name(), ", its kernels so far: ", text);
 }
 
 // A plan that reads no data gets the runner's own directory, which has no data that it could read.
@@ -313,6 +318,8 @@ void HostedRun::release() {
   }
   if (live) {
     live->release();
+    // Rows of kernels are recorded in the first steps.
+    log_ways(prepared->device());
     std::lock_guard lock(mutex_);
     released_ = Work{live->turns(), live->traffic()};
   }

@@ -108,6 +108,8 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   Status bind(const RunSetup& setup);
   Status bind_host(const RunSetup& setup, const std::string& root, RunLinks::Links links,
                    Deadline deadline);
+  // Logs how the kernels of a device of the host compute, unless it has logged just that before.
+  void log_ways(size_t device) const;
   // The directory for the data of the plan; the runner's own, empty one if `name` is "".
   Result<std::string> data_root(const std::string& name) const;
   std::string subject() const;

@@ -26,6 +26,14 @@ uint64_t KernelWays::count(std::string_view subject, std::string_view way) const
   return at == counts_.end() ? 0 : at->second;
 }
 
+std::string KernelWays::new_text() {
+  std::string now = text();
+  const std::lock_guard lock(mutex_);
+  if (now == told_) return "";
+  told_ = now;
+  return now;
+}
+
 std::string KernelWays::text() const {
   std::string text, last;
   for (const auto& [key, count] : copy()) {

@@ -25,8 +25,10 @@ class KernelWays {
   void add(const KernelWays& other);
   // How many were counted so.
   uint64_t count(std::string_view subject, std::string_view way) const;
-  // "convolutions: 4 by Leat; products: 14 by cuBLASLt, 2 by Leat"; "" if nothing was counted.
+  // "convolutions: 4 by Leat; products: 2 by Leat, 14 by cuBLASLt"; "" if nothing was counted.
   std::string text() const;
+  // The text, if it is another than this function returned last; "" otherwise.
+  std::string new_text();
 
  private:
   using Counts = std::map<std::pair<std::string, std::string>, uint64_t>;  // by subject and way
@@ -34,6 +36,7 @@ class KernelWays {
 
   mutable std::mutex mutex_;
   Counts counts_;
+  std::string told_;  // by new_text()
 };
 
 }  // namespace leat

@@ -59,8 +59,11 @@ bool RecordedRows::repeats(const Entry& entry) const {
   return true;
 }
 
-// A row that is refused stays so: it is counted once.
+// Counts a row once: when it is recorded for all parities, or refused, which holds for all of them.
 void RecordedRows::count(const Row& row) {
+  const bool recorded = std::all_of(row.recordings.begin(), row.recordings.end(),
+                                    [](const auto& each) { return each != nullptr; });
+  if (!recorded && !row.refused) return;
   if (const auto ways = program_.device().ways())
     ways->add("rows of kernels", row.refused ? "single launches" : "graphs");
 }

@@ -19,4 +19,15 @@ TEST_CASE("the ways of kernels are counted by subject and way, and added up over
   CHECK(others.text() == "convolutions: 1 by cuDNN; products: 1 by Leat");
 }
 
+TEST_CASE("the counts of ways are told again when they have changed") {
+  KernelWays ways;
+  CHECK(ways.new_text().empty());
+  ways.add("products", "cuBLASLt");
+  CHECK(ways.new_text() == "products: 1 by cuBLASLt");
+  CHECK(ways.new_text().empty());
+  ways.add("rows of kernels", "graphs");
+  CHECK(ways.new_text() == "products: 1 by cuBLASLt; rows of kernels: 1 by graphs");
+  CHECK(ways.new_text().empty());
+}
+
 }  // namespace leat
