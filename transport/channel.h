@@ -34,8 +34,8 @@ class Channel {
   virtual Timeline* sent(uint32_t /*edge*/) { return nullptr; }
 
   // True if values of the edge are pushed in place, by push_in_place() alone, and lie in the memory
-  // of the sender's device; else they lie in the host's. After an abort() their bytes are read until
-  // sent() fails.
+  // of the sender's device; else they lie in the host's. After an abort() their bytes are read
+  // until sent() fails.
   virtual bool takes_device_memory(uint32_t /*edge*/) const { return false; }
 
   // The place where the producer may write the value of `turn` itself, so that the push of those

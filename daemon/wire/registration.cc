@@ -148,10 +148,9 @@ Result<RunnerInfo> read_runner(wire::RunnerInfo::Reader in) {
                   in.getThreads(),
                   to_string(in.getUnixAddress())};
   for (const auto device : in.getAccelerators()) {
-    info.accelerators.push_back({to_string(device.getName()), to_string(device.getKind()),
-                                 device.getMemoryBytes(), device.getAlignment(),
-                                 to_string(device.getDescription()),
-                                 read_wires(device.getWires())});
+    info.accelerators.push_back(
+        {to_string(device.getName()), to_string(device.getKind()), device.getMemoryBytes(),
+         device.getAlignment(), to_string(device.getDescription()), read_wires(device.getWires())});
     const RunnerDevice& last = info.accelerators.back();
     // Plans are laid out by these facts, so a wrong one must not get as far as a compilation.
     if (info.accelerators.size() > kMaxAccelerators || last.kind.empty() || last.kind == "cpu" ||

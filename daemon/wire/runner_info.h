@@ -12,11 +12,11 @@ namespace leat {
 
 // A device of a runner besides its CPU.
 struct RunnerDevice {
-  std::string name;           // the last part of its full name, "gpu:0"
-  std::string kind;           // of its kernels, "cuda"
-  uint64_t memory_bytes = 0;  // that plans may reserve
-  uint64_t alignment = 0;     // of values in its memory, in bytes
-  std::string description;    // its model and libraries
+  std::string name;                  // the last part of its full name, "gpu:0"
+  std::string kind;                  // of its kernels, "cuda"
+  uint64_t memory_bytes = 0;         // that plans may reserve
+  uint64_t alignment = 0;            // of values in its memory, in bytes
+  std::string description;           // its model and libraries
   std::vector<WireKind> wires = {};  // that it has and may use
 };
 

@@ -248,9 +248,8 @@ void write_traffic(const LinkCounters& traffic, wire::Traffic::Builder out) {
 }
 
 LinkCounters read_traffic(wire::Traffic::Reader in) {
-  return {in.getFramesSent(), in.getFramesReceived(), in.getBytesSent(), in.getBytesReceived(),
-          in.getValuesSent(), in.getValuesReceived(), in.getLateValues(),
-          in.getBytesByWire()};
+  return {in.getFramesSent(), in.getFramesReceived(), in.getBytesSent(),  in.getBytesReceived(),
+          in.getValuesSent(), in.getValuesReceived(), in.getLateValues(), in.getBytesByWire()};
 }
 
 namespace {

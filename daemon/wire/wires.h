@@ -10,8 +10,7 @@
 
 namespace leat {
 
-inline void write_wires(const std::vector<WireKind>& wires,
-                        capnp::List<capnp::Text>::Builder out) {
+inline void write_wires(const std::vector<WireKind>& wires, capnp::List<capnp::Text>::Builder out) {
   for (unsigned i = 0; i < out.size(); ++i) out.set(i, name_of(wires[i]).data());
 }
 

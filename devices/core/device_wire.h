@@ -58,8 +58,8 @@ class DeviceWire {
   // ipc wire may be written until the sending end is destroyed, too, or its process has ended.
   virtual Timeline& done() = 0;
   // Begins to fail the wire with `cause`, unless it has failed before. Does not block. A
-  // sending end that stops may take values with it that are done there and not yet at the other end.
-  // REQUIRES: no lock is held that a callback of done() takes.
+  // sending end that stops may take values with it that are done there and not yet at the other
+  // end. REQUIRES: no lock is held that a callback of done() takes.
   virtual void stop(const Status& cause) = 0;
 };
 

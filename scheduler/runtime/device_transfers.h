@@ -20,8 +20,9 @@ namespace leat {
 //
 // A received value is copied in while the device still computes earlier steps, and its slot is free
 // as soon as it is copied. A sent or fetched value is copied within the device first, because the
-// next kernel may use its memory, and from there to the host while the device computes on. A channel
-// that takes the device's memory gets the copy itself; the turn is over when its bytes have left.
+// next kernel may use its memory, and from there to the host while the device computes on. A
+// channel that takes the device's memory gets the copy itself; the turn is over when its bytes have
+// left.
 //
 // Threads: the one that advances the run.
 class DeviceTransfers {

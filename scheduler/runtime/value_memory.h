@@ -26,8 +26,8 @@ struct ByteRange {
 //
 // A device with a memory of its own does not see the slots. Its values of the home `slot` are in
 // landings, buffers of the device beside each slot, to which it copies what arrives. Values that it
-// sends go by way of a departure, a buffer of the device, to a staging buffer of the host; a channel
-// that takes the device's memory reads the departure itself.
+// sends go by way of a departure, a buffer of the device, to a staging buffer of the host; a
+// channel that takes the device's memory reads the departure itself.
 //
 // A large value that is sent is computed where its channel wants it, if it wants it somewhere: that
 // is the value's place. A joined value shows its pieces, which come from elsewhere one by one, as

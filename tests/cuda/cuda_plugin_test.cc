@@ -111,16 +111,17 @@ TEST_CASE("values go from GPU to GPU by wires, and change no weights when a runn
   ProcessClusterOptions options;
   options.workers = 2;
   options.data_path = small.path();
-  options.master_environment = options.worker_environment = {
-      cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS)};
+  options.master_environment =
+      options.worker_environment = {cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS)};
   options.master = {"--set", "chaos=true"};
-  // The fake of IPC reads descriptors of the other process, which one with a user of its own may not.
+  // The fake of IPC reads descriptors of the other process, which one with a user of its own may
+  // not.
   options.worker = {"--set", "gpu_wires=" + wires, "--set", "runner.confine=insecure_off"};
   ProcessCluster cluster(options);
   const auto submit = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {small.path("cpu/job.yaml"), "--wait", "--json", "--set",
-                                          "resources_per_worker={gpu: 1}", "--set",
-                                          "data.root=data"};
+    std::vector<std::string> arguments = {
+        small.path("cpu/job.yaml"),      "--wait", "--json",        "--set",
+        "resources_per_worker={gpu: 1}", "--set",  "data.root=data"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Finished done = cluster.leat("submit", arguments);
     INFO(done.out << done.err << cluster.logs());
@@ -140,8 +141,8 @@ TEST_CASE("values go from GPU to GPU by wires, and change no weights when a runn
   INFO(cluster.logs());
   CHECK(counted);
   // The other GPU does what it was given, and the job goes on from its memory.
-  const std::string ended = submit({"--set", "checkpoint={every_steps: 1000}", "--chaos",
-                                    "kill=runner:1@step=12"});
+  const std::string ended =
+      submit({"--set", "checkpoint={every_steps: 1000}", "--chaos", "kill=runner:1@step=12"});
   CHECK(value_of(ended, "weights_sha256") == weights);
   const auto shown = nlohmann::json::parse(last_object(cluster.show(value_of(ended, "id"))));
   CHECK(shown.at("history").at(0).value("source", "") == "memory");

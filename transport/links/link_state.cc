@@ -245,7 +245,7 @@ LinkCounters LinkState::counters() const {
   const auto read = [](const std::atomic<uint64_t>& n) {
     return n.load(std::memory_order_relaxed);
   };
-  return {read(frames_sent_), read(frames_received_), read(bytes_sent_), read(bytes_received_),
+  return {read(frames_sent_), read(frames_received_), read(bytes_sent_),  read(bytes_received_),
           read(values_sent_), read(values_received_), read(late_values_), 0};
 }
 
