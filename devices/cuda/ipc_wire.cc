@@ -30,9 +30,15 @@ std::string ipc_subject(CudaDevice& device, std::string_view end) {
   return cat(device.name(), ": the ", end, " end of a wire by CUDA IPC");
 }
 
-// A call that CUDA refuses leaves the device as it was.
-Status ipc_refusal(cudaError_t error, std::string_view subject, std::string_view call) {
+// A call that CUDA refuses leaves the device as it was. An error that stays is the device's.
+Status ipc_refusal(CudaDevice& device, cudaError_t error, std::string_view subject,
+                   std::string_view call) {
   (void)cudaGetLastError();
+  if (const cudaError_t stays = cudaGetLastError(); stays != cudaSuccess) {
+    const Status lost = cuda_status(stays, cat(subject, ": ", call));
+    device.fail(lost);
+    return lost;
+  }
   return unavailable(
       cat(subject, ": ", call, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
 }
@@ -127,7 +133,8 @@ Status has_ipc_wires(CudaDevice& device) {
         std::pair(cudaDevAttrIpcEventSupport, "IPC")}) {
     int value = 0;
     const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, 0);
-    if (error != cudaSuccess) return ipc_refusal(error, device.name(), "cudaDeviceGetAttribute");
+    if (error != cudaSuccess)
+      return ipc_refusal(device, error, device.name(), "cudaDeviceGetAttribute");
     if (value == 0)
       return unavailable(
           cat(device.name(), ": expected a GPU with ", what, " for wires, received one without"));
@@ -140,7 +147,7 @@ Result<std::unique_ptr<WireReceiver>> make_ipc_receiver(CudaDevice& device, Buff
   IpcOffer offer{{}, kIpcVersion, into.size(), {}};
   std::memcpy(offer.magic, kIpcMagic, sizeof kIpcMagic);
   if (const cudaError_t error = cudaIpcGetMemHandle(&offer.handle, into.data()))
-    return ipc_refusal(error, subject, "cudaIpcGetMemHandle");
+    return ipc_refusal(device, error, subject, "cudaIpcGetMemHandle");
   std::string text(reinterpret_cast<const char*>(&offer), sizeof offer);
   return std::unique_ptr<WireReceiver>(
       std::make_unique<IpcReceiver>(std::move(subject), std::move(text), into.size()));
@@ -152,7 +159,7 @@ Result<std::unique_ptr<WireSender>> make_ipc_sender(CudaDevice& device, std::str
   void* data = nullptr;
   if (const cudaError_t error =
           cudaIpcOpenMemHandle(&data, offer.handle, cudaIpcMemLazyEnablePeerAccess))
-    return ipc_refusal(error,
+    return ipc_refusal(device, error,
                        cat(subject, ": expected memory of another process that this GPU reaches"),
                        "cudaIpcOpenMemHandle");
   auto memory = std::make_unique<PeerMemory>(device, subject, data, offer.bytes);

@@ -61,7 +61,9 @@ Status nccl_failure(const NcclFunctions& nccl, ncclComm_t communicator, ncclResu
   std::string message = cat(subject, ": ", call, ": ", nccl.error_string(result));
   const char* more = nccl.last_error ? nccl.last_error(communicator) : nullptr;
   if (more && *more) message += cat(": ", more);
-  return unavailable(std::move(message));
+  // Only this error says that the other end has failed.
+  return result == ncclRemoteError ? unavailable(std::move(message))
+                                   : internal_error(std::move(message));
 }
 
 // A rank of a communicator. Its calls return before they are done, so that the other end can hold

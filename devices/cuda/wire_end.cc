@@ -17,6 +17,8 @@ constexpr auto kWireSpin = std::chrono::microseconds(200);
 constexpr auto kWirePause = std::chrono::microseconds(50);
 // An end that has nothing to do looks so often whether the other one has failed.
 constexpr auto kIdleLook = std::chrono::milliseconds(100);
+// An end with values on their way looks far more often than this, unless its process is stopped.
+constexpr auto kStoodStill = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -125,7 +127,7 @@ Result<bool> WireEnd::issue_given() {
   bool moved = false;
   while (!waiting_.empty()) {
     if (!issuing_) {
-      if (marks_.empty()) moved_ = SteadyClock::now();
+      if (marks_.empty()) moved_ = looked_ = SteadyClock::now();
       LEAT_RETURN_IF_ERROR(carrier_->issue(waiting_.front(), stream_));
       issuing_ = true;
     }
@@ -170,8 +172,12 @@ Result<bool> WireEnd::look_at_marks() {
   return reached > 0;
 }
 
-Status WireEnd::look_for_stall() const {
-  if (!is_busy() || SteadyClock::now() - moved_ <= stall_) return {};
+Status WireEnd::look_for_stall() {
+  const auto now = SteadyClock::now();
+  const auto since = now - std::exchange(looked_, now);
+  // A process that stood still itself says nothing of the other end.
+  if (since > kStoodStill) moved_ += since;
+  if (!is_busy() || now - moved_ <= stall_) return {};
   size_t bytes = 0;
   for (const Mark& mark : marks_) bytes += mark.bytes;
   for (const WireValue& value : waiting_) bytes += value.bytes;

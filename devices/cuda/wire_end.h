@@ -78,7 +78,7 @@ class WireEnd {
   Result<bool> step();
   Result<bool> issue_given();
   Result<bool> look_at_marks();
-  Status look_for_stall() const;
+  Status look_for_stall();
   bool is_busy() const { return issuing_ || !marks_.empty(); }
   // Waits until there is something to do. False if the wire is to end.
   bool wait_for_more(bool moved);
@@ -103,7 +103,8 @@ class WireEnd {
   std::deque<Mark> marks_;
   std::vector<cudaEvent_t> free_events_;
   uint64_t values_done_ = 0;
-  std::chrono::steady_clock::time_point moved_;  // when the turn of the next value to be done came
+  std::chrono::steady_clock::time_point moved_;   // when the turn of the next value to be done came
+  std::chrono::steady_clock::time_point looked_;  // for a stall, the last time
   bool ended_here_ = false;
 
   std::mutex mutex_;

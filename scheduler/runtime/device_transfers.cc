@@ -125,10 +125,10 @@ Status DeviceTransfers::push(const Pending& pending) {
   if (!entry.channel) return {};
   for (Direct& direct : direct_) {
     if (direct.send != &entry) continue;
-    LEAT_RETURN_IF_ERROR(entry.channel->push_in_place(
-        entry.edge, pending.turn, program_.departure(entry.edge, pending.turn), bytes_sent(entry)));
+    // Also a push that fails may have been given the bytes.
     direct.pushed = pending.turn + 1;
-    return {};
+    return entry.channel->push_in_place(
+        entry.edge, pending.turn, program_.departure(entry.edge, pending.turn), bytes_sent(entry));
   }
   const void* staging = program_.staging(entry.edge, pending.turn);
   const size_t bytes = staging ? bytes_sent(entry) : 0;

@@ -305,11 +305,11 @@ TEST_CASE("memory that only this process writes is free when the link has ended"
 TEST_CASE("the numbers of closed memories are told again, as many as an offer has room for") {
   direct::WireMemory memory;
   CHECK(memory.closed_here(kRunnerB).empty());
-  for (uint64_t number = 1; number <= 100; ++number) memory.closed_here(kRunnerB, number);
+  for (uint64_t number = 1; number <= 1000; ++number) memory.closed_here(kRunnerB, number);
   const std::vector<uint64_t> told = memory.closed_here(kRunnerB);
   REQUIRE(told.size() == direct::WireMemory::kMostTold);
-  CHECK(told.front() == 101 - told.size());
-  CHECK(told.back() == 100);
+  CHECK(told.front() == 1001 - told.size());
+  CHECK(told.back() == 1000);
   const direct::WireOffer offer{7, std::string(kMostOfferBytes, 'x'), told};
   const auto bytes = offer.written();
   const auto read = must(direct::WireOffer::read(bytes.data()));
@@ -318,7 +318,7 @@ TEST_CASE("the numbers of closed memories are told again, as many as an offer ha
   CHECK(read.closed == told);
   for (const size_t at : {size_t{8}, 16 + kMostOfferBytes}) {
     auto damaged = bytes;
-    damaged[at + 1] = std::byte{1};
+    damaged[at + 2] = std::byte{1};
     CHECK(direct::WireOffer::read(damaged.data()).status().code() == Code::invalid_argument);
   }
 }
@@ -347,6 +347,24 @@ TEST_CASE("connecting ends when it is cancelled, and when the peer gives up", "[
     CHECK(ended.code() == Code::internal);
     CHECK(ended.message().find("there is no more time") != std::string::npos);
   }
+}
+
+TEST_CASE("connecting that was cancelled before it began returns at once", "[cluster]") {
+  DirectEnds ends({4000}, {4000});
+  std::shared_ptr<void> threads;  // outlive the link
+  auto maker = must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)));
+  LinkEnds far({}, {1, 1, 1, 1});
+  const LinkSetup mine = maker.inner_setup();
+  far.setup_b.incoming = mine.outgoing;
+  far.setup_b.outgoing = mine.incoming;
+  LinkPair inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
+  threads = inner.threads;
+  maker.cancel(internal_error("there is no more time"));
+  const Status ended = maker.connect(std::move(inner.a), in(std::chrono::hours(1))).status();
+  CHECK(ended.message() == "there is no more time");
+  // The peer is told.
+  const Status told = far.slots_b.edge(mine.outgoing.back().edge).arrived.wait(1, soon());
+  CHECK(told.message().find("there is no more time") != std::string::npos);
 }
 
 TEST_CASE("a kind of wires is chosen alike at both ends") {

@@ -1,6 +1,9 @@
 #include "transport/direct/direct_link.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -16,7 +19,7 @@ namespace leat::direct {
 namespace {
 
 // A wire that failed waits so long for the reason of the inner link.
-constexpr std::chrono::milliseconds kGrace{200};
+constexpr std::chrono::milliseconds kGrace{1000};
 
 bool has(const std::vector<WireKind>& kinds, WireKind kind) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
@@ -80,10 +83,12 @@ class DirectLinkMaker::State final : public Link {
     const bool first = claim(closed, false);
     inner_.close();
     if (first) end(closed);
+    // A thread that has failed the link before may still be ending it.
+    while (ending_.load() > 0) ::sched_yield();
     std::unique_ptr<Buffer> memory = inbound_.drop();
-    const bool sent = outbound_.drop();
+    outbound_.drop();
     if (wires_.kind != WireKind::ipc) return;
-    if (sent) wires_.memory->closed_here(wires_.peer, peer_memory_);
+    if (peer_memory_ > 0) wires_.memory->closed_here(wires_.peer, peer_memory_);
     if (memory && offered_) wires_.memory->keep(wires_.peer, number_, std::move(memory));
   }
 
@@ -115,6 +120,11 @@ class DirectLinkMaker::State final : public Link {
 
   Status connect(std::unique_ptr<Link> inner, std::chrono::steady_clock::time_point deadline) {
     inner_.set(std::move(inner));
+    // It may have been cancelled before there was an inner link to abort.
+    if (const Status failed = status(); !failed.ok()) {
+      inner_.get().abort(failed);
+      return failed;
+    }
     // No second offer comes: this wait ends with the failure of the inner link.
     inner_slots_.edge(offer_in_).arrived.when(2, [this](const Status& status) {
       fail(status.ok() ? invalid_argument(cat(subject(), ": a second offer of wires")) : status);
@@ -227,9 +237,7 @@ class DirectLinkMaker::State final : public Link {
   }
 
   // A failure of the inner link, or of the run.
-  void fail(const Status& cause) {
-    if (claim(cause, false)) end(cause);
-  }
+  void fail(const Status& cause) { end_once(cause, false); }
   // The failure of the inner link, for which a failed wire waits a little: the end of a peer, and
   // its abort, may reach the wire before they reach the inner link, which knows the cause.
   Status await_inner_failure() {
@@ -241,14 +249,26 @@ class DirectLinkMaker::State final : public Link {
   // other end has failed.
   Status fail_wire(const Status& cause) {
     if (const Status failed = status(); !failed.ok()) return failed;
+    const bool may_be_theirs =
+        (cause.code() == Code::unavailable || cause.code() == Code::internal) &&
+        !is_lost(*wires_.device);
+    const Status inner = may_be_theirs ? await_inner_failure() : Status();
+    if (!inner.ok()) {
+      end_once(inner, false);
+      return status();
+    }
+    // Only the wire itself says that the other end has failed. Any other error that is not the
+    // device's is nobody's: another assembly may do better.
     const bool is_theirs = cause.code() == Code::unavailable && !is_lost(*wires_.device);
-    const Status inner = is_theirs ? await_inner_failure() : Status();
-    const Status told = as_loss_of(
-        *wires_.device, Status(cause.code(), cat(subject(), ": wire (", name_of(wires_.kind),
-                                                 "): ", cause.message())));
-    const Status& failed = inner.ok() ? told : inner;
-    if (claim(failed, inner.ok() && is_theirs)) end(failed);
+    const Code code = cause.code() == Code::internal ? Code::unavailable : cause.code();
+    end_once(Status(code, cat(subject(), ": wire (", name_of(wires_.kind), "): ", cause.message())),
+             is_theirs);
     return status();
+  }
+  void end_once(const Status& cause, bool by_wire) {
+    ending_.fetch_add(1);
+    if (claim(cause, by_wire)) end(cause);
+    ending_.fetch_sub(1);
   }
   // Notes the first failure. False if there was one before.
   bool claim(const Status& cause, bool by_wire) {
@@ -275,7 +295,8 @@ class DirectLinkMaker::State final : public Link {
   bool offered_ = false;      // it may be open there
   mutable std::mutex mutex_;
   Status status_;
-  bool by_wire_ = false;  // a wire failed, and the inner link had not
+  bool by_wire_ = false;        // a wire failed, and the inner link had not
+  std::atomic<int> ending_{0};  // threads that end the link
   InnerLink inner_;
   Inbound inbound_;
   Outbound outbound_;

@@ -46,6 +46,7 @@ Status Inbound::open(WireKind kind, Device& device) {
     LEAT_ASSIGN_OR_RETURN(memory_, device.allocate(slots_.bytes()));
     base = static_cast<std::byte*>(memory_->data());
     LEAT_ASSIGN_OR_RETURN(receiver_, device.make_wire_receiver(kind, *memory_));
+    done_of_wire_ = &receiver_->done();
   }
   for (const auto& edge : edges_) {
     std::vector<std::unique_ptr<Buffer>> slots;
@@ -59,7 +60,7 @@ Status Inbound::open(WireKind kind, Device& device) {
 }
 
 void Inbound::start() {
-  if (receiver_) await_done();
+  if (done_of_wire_) await_done();
   for (const auto& edge : edges_) {
     await_retired(*edge, 1);
     await_announcement(*edge);
@@ -125,14 +126,14 @@ void Inbound::await_done() {
     const std::lock_guard lock(mutex_);
     next = done_ + 1;
   }
-  receiver_->done().when(next, [this](const Status& status) {
+  done_of_wire_->when(next, [this](const Status& status) {
     if (!status.ok()) return fail_wire_(status);
     take_done();
   });
 }
 
 void Inbound::take_done() {
-  const uint64_t now = receiver_->done().value();
+  const uint64_t now = done_of_wire_->value();
   while (true) {
     Value value;
     {

@@ -82,6 +82,7 @@ class Inbound {
   uint64_t done_ = 0;  // of the callback
   std::atomic<uint64_t> bytes_received_{0};
   std::unique_ptr<WireReceiver> receiver_;
+  Timeline* done_of_wire_ = nullptr;  // for callbacks, of which one may run while it is dropped
 };
 
 }  // namespace leat::direct

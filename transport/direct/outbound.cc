@@ -21,6 +21,7 @@ Status Outbound::connect(std::unique_ptr<WireSender> sender, WireKind kind,
     const std::lock_guard lock(wire_mutex_);
     LEAT_RETURN_IF_ERROR(stopped_);
     sender_ = std::move(sender);
+    done_of_wire_ = &sender_->done();
     kind_ = kind;
   }
   return sender_->connect(deadline);
@@ -47,7 +48,7 @@ Status Outbound::announce(uint64_t number) const {
 
 // The callback awaits the next value before it returns, so that there is one at a time.
 void Outbound::await_done() {
-  sender_->done().when(done_ + 1, [this](const Status& status) {
+  done_of_wire_->when(done_ + 1, [this](const Status& status) {
     if (status.ok()) return take_done();
     const Status failed = calls_.fail_wire(status);
     for (Timeline& sent : sent_) sent.fail(failed);
@@ -56,7 +57,7 @@ void Outbound::await_done() {
 
 // A value that could not be announced has failed the link, which ends the wire.
 void Outbound::take_done() {
-  for (const uint64_t now = sender_->done().value(); done_ < now; ++done_) {
+  for (const uint64_t now = done_of_wire_->value(); done_ < now; ++done_) {
     const Value value = values_[done_ % values_.size()];
     if (!announces_first(kind_)) (void)announce(done_).ok();
     sent_[value.slot->index].signal(value.turn + 1);
@@ -68,6 +69,12 @@ void Outbound::stop(const Status& cause) {
   const std::lock_guard lock(wire_mutex_);
   if (stopped_.ok()) stopped_ = cause;
   if (sender_) sender_->stop(cause);
+}
+
+void Outbound::drop() {
+  std::unique_ptr<WireSender> dropped;  // destroyed without the lock
+  const std::lock_guard lock(wire_mutex_);
+  dropped = std::move(sender_);
 }
 
 }  // namespace leat::direct

@@ -36,7 +36,7 @@ class Outbound {
                  std::chrono::steady_clock::time_point deadline);
   // Begins to follow what the wire has done. REQUIRES: it is connected, if values go this way.
   void start() {
-    if (sender_) await_done();
+    if (done_of_wire_) await_done();
   }
   // As Channel::push_in_place() and sent(). REQUIRES: the edge carries a value.
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes);
@@ -46,8 +46,8 @@ class Outbound {
 
   // Ends the wire. The waits for sent() fail when no device reads for it any more.
   void stop(const Status& cause);
-  // Destroys the wire. False if there was none. REQUIRES: it was stopped, and no thread pushes.
-  bool drop() { return std::exchange(sender_, nullptr) != nullptr; }
+  // Destroys the wire. REQUIRES: it was stopped, and no thread pushes.
+  void drop();
 
  private:
   struct Value {
@@ -71,6 +71,7 @@ class Outbound {
   std::mutex wire_mutex_;  // of the next two, while the wire is made
   Status stopped_;
   std::unique_ptr<WireSender> sender_;
+  Timeline* done_of_wire_ = nullptr;  // for callbacks, of which one may run while it is dropped
 };
 
 }  // namespace leat::direct

@@ -21,7 +21,7 @@ namespace leat::direct {
 class WireMemory {
  public:
   // The most numbers of closed memories that a process tells another one at a time: its last ones.
-  static constexpr size_t kMostTold = 32;
+  static constexpr size_t kMostTold = 256;
 
   // A number for the memory of a new receiving end.
   uint64_t number();
