@@ -304,7 +304,8 @@ TEST_CASE("an error that NCCL reports fails the wire with NCCL's words, and not 
   // It is the fault of one end; the sending one may be done before the other fails.
   const Status sent = gpu.sender->done().wait(4, in_a_minute());
   const Status received = gpu.receiver->done().wait(4, in_a_minute());
-  CHECK(received.code() == Code::unavailable);
+  // It is no error that names the other end.
+  CHECK((sent.code() == Code::internal || received.code() == Code::internal));
   CHECK_THAT(sent.message() + received.message(),
              Catch::Contains("unhandled system error: the fault of a test"));
   gpu.check_usable();
@@ -315,8 +316,11 @@ TEST_CASE("ends of a wire that were given values of other sizes fail both") {
   gpu.connect();
   gpu.sender->send(gpu.from->data(), 0, 64);
   gpu.receiver->receive(0, 63);
-  for (Timeline* done : {&gpu.sender->done(), &gpu.receiver->done()})
-    CHECK(done->wait(1, in_a_minute()).code() == Code::unavailable);
+  // The end that looks later may only hear that the other one is gone.
+  for (Timeline* done : {&gpu.sender->done(), &gpu.receiver->done()}) {
+    const Code code = done->wait(1, in_a_minute()).code();
+    CHECK((code == Code::internal || code == Code::unavailable));
+  }
   gpu.check_usable();
 }
 
