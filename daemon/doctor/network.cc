@@ -132,12 +132,6 @@ std::string describe(const NetworkFacts::RdmaPort& port) {
              port.state, port.rate.empty() ? "" : ", ", port.rate);
 }
 
-std::string joined(const std::vector<std::string>& texts, std::string_view between) {
-  std::string all;
-  for (const std::string& each : texts) all += cat(all.empty() ? "" : between, each);
-  return all;
-}
-
 // "; NCCL_IB_HCA is 'mlx5_0'" for each variable that is set.
 std::string variables(const NetworkFacts& facts) {
   std::string text;
@@ -218,16 +212,16 @@ Finding judge_networks(const NetworkFacts& facts) {
     has_port = has_port || usable;
     (usable && !obstacle ? used : idle).push_back(describe(port));
   }
-  const std::string unused = idle.empty() ? "" : cat("; not used: ", joined(idle, "; "));
+  const std::string unused = idle.empty() ? "" : cat("; not used: ", join(idle, "; "));
   if (!used.empty()) {
-    finding.found = cat("RDMA by ", joined(used, "; "), unused, variables(facts));
+    finding.found = cat("RDMA by ", join(used, "; "), unused, variables(facts));
     return finding;
   }
   const auto interfaces = tcp_interfaces(facts);
   finding.found = cat("no RDMA", has_port && obstacle ? cat(" (", obstacle->found, ")") : "",
                       by_ib ? ", and NCCL would end"
                             : cat(": NCCL would use TCP over ",
-                                  interfaces.empty() ? "no interface" : joined(interfaces, ", ")),
+                                  interfaces.empty() ? "no interface" : join(interfaces, ", ")),
                       unused, variables(facts));
   if (has_port && obstacle) return note(obstacle->advice);
   if (by_ib) return note("NCCL_NET asks for RDMA alone");

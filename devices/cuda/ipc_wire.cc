@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "devices/cuda/cuda_status.h"
 #include "devices/cuda/wire_end.h"
+#include "devices/cuda/wire_offer.h"
 
 namespace leat::cuda {
 namespace {
@@ -15,15 +16,13 @@ namespace {
 //  +--------+---------+------------+--------------------------------------------+
 //  | "LtIp" | version | bytes      | cudaIpcMemHandle_t, 64 bytes               |
 //  +--------+---------+------------+--------------------------------------------+
-// Both processes are of one machine, so that numbers are in its order of bytes.
+// Both processes are of one machine, so that the number is in its order of bytes.
 struct IpcOffer {
-  char magic[4];
-  uint32_t version;
+  OfferHead head;
   uint64_t bytes;
   cudaIpcMemHandle_t handle;
 };
-constexpr char kIpcMagic[4] = {'L', 't', 'I', 'p'};
-constexpr uint32_t kIpcVersion = 1;
+constexpr OfferHead kIpcHead{{'L', 't', 'I', 'p'}, {1, 0, 0, 0}};
 static_assert(sizeof(IpcOffer) == 80 && sizeof(IpcOffer) <= kMostOfferBytes);
 
 std::string ipc_subject(CudaDevice& device, std::string_view end) {
@@ -92,39 +91,6 @@ class PeerMemory final : public WireCarrier {
   const size_t bytes_;
 };
 
-class IpcSender final : public WireSender {
- public:
-  explicit IpcSender(std::unique_ptr<WireEnd> end) : end_(std::move(end)) {}
-
-  Status connect(std::chrono::steady_clock::time_point deadline) override {
-    return end_->connect(deadline);
-  }
-  Timeline& done() override { return end_->done(); }
-  void stop(const Status& cause) override { end_->stop(cause); }
-  void send(const void* from, size_t offset, size_t bytes) override {
-    end_->give({from, offset, bytes});
-  }
-
- private:
-  const std::unique_ptr<WireEnd> end_;
-};
-
-Result<IpcOffer> read_ipc_offer(std::string_view text, std::string_view subject) {
-  IpcOffer offer{};
-  if (text.size() != sizeof offer)
-    return invalid_argument(
-        cat(subject, ": expected an offer of ", sizeof offer, " bytes, received ", text.size()));
-  std::memcpy(&offer, text.data(), sizeof offer);
-  if (std::memcmp(offer.magic, kIpcMagic, sizeof kIpcMagic) != 0)
-    return invalid_argument(cat(subject,
-                                ": expected an offer of a wire by CUDA IPC, received one "
-                                "of another kind"));
-  if (offer.version != kIpcVersion)
-    return invalid_argument(cat(subject, ": expected an offer of version ", kIpcVersion,
-                                ", received version ", offer.version));
-  return offer;
-}
-
 }  // namespace
 
 Status has_ipc_wires(CudaDevice& device) {
@@ -144,8 +110,7 @@ Status has_ipc_wires(CudaDevice& device) {
 
 Result<std::unique_ptr<WireReceiver>> make_ipc_receiver(CudaDevice& device, Buffer& into) {
   std::string subject = ipc_subject(device, "receiving");
-  IpcOffer offer{{}, kIpcVersion, into.size(), {}};
-  std::memcpy(offer.magic, kIpcMagic, sizeof kIpcMagic);
+  IpcOffer offer{kIpcHead, into.size(), {}};
   if (const cudaError_t error = cudaIpcGetMemHandle(&offer.handle, into.data()))
     return ipc_refusal(device, error, subject, "cudaIpcGetMemHandle");
   std::string text(reinterpret_cast<const char*>(&offer), sizeof offer);
@@ -155,7 +120,9 @@ Result<std::unique_ptr<WireReceiver>> make_ipc_receiver(CudaDevice& device, Buff
 
 Result<std::unique_ptr<WireSender>> make_ipc_sender(CudaDevice& device, std::string_view text) {
   const std::string subject = ipc_subject(device, "sending");
-  LEAT_ASSIGN_OR_RETURN(const IpcOffer offer, read_ipc_offer(text, subject));
+  LEAT_RETURN_IF_ERROR(check_offer(text, sizeof(IpcOffer), kIpcHead, "by CUDA IPC", subject));
+  IpcOffer offer{};
+  std::memcpy(&offer, text.data(), sizeof offer);
   void* data = nullptr;
   if (const cudaError_t error =
           cudaIpcOpenMemHandle(&data, offer.handle, cudaIpcMemLazyEnablePeerAccess))
@@ -164,7 +131,7 @@ Result<std::unique_ptr<WireSender>> make_ipc_sender(CudaDevice& device, std::str
                        "cudaIpcOpenMemHandle");
   auto memory = std::make_unique<PeerMemory>(device, subject, data, offer.bytes);
   LEAT_ASSIGN_OR_RETURN(auto end, WireEnd::start(device, subject, std::move(memory)));
-  return std::unique_ptr<WireSender>(std::make_unique<IpcSender>(std::move(end)));
+  return make_sender(std::move(end));
 }
 
 }  // namespace leat::cuda

@@ -6,6 +6,7 @@
 
 #include "devices/base/text.h"
 #include "devices/cuda/nccl.h"
+#include "devices/cuda/wire_offer.h"
 
 namespace leat::cuda {
 
@@ -18,12 +19,10 @@ namespace {
 //  | "LtNc" | version | ncclUniqueId, 128 bytes  |
 //  +--------+---------+--------------------------+
 struct NcclOffer {
-  char magic[4];
-  char version[4];  // in little-endian order: the processes may be of two machines
+  OfferHead head;
   ncclUniqueId id;
 };
-constexpr char kNcclMagic[4] = {'L', 't', 'N', 'c'};
-constexpr char kNcclOfferVersion[4] = {1, 0, 0, 0};
+constexpr OfferHead kNcclHead{{'L', 't', 'N', 'c'}, {1, 0, 0, 0}};
 static_assert(sizeof(NcclOffer) == 136 && sizeof(NcclOffer) <= kMostOfferBytes);
 
 constexpr int kReceivingRank = 0, kSendingRank = 1, kRanks = 2;
@@ -61,9 +60,7 @@ Status nccl_failure(const NcclFunctions& nccl, ncclComm_t communicator, ncclResu
   std::string message = cat(subject, ": ", call, ": ", nccl.error_string(result));
   const char* more = nccl.last_error ? nccl.last_error(communicator) : nullptr;
   if (more && *more) message += cat(": ", more);
-  // Only this error says that the other end has failed.
-  return result == ncclRemoteError ? unavailable(std::move(message))
-                                   : internal_error(std::move(message));
+  return unavailable(std::move(message));
 }
 
 // A rank of a communicator. Its calls return before they are done, so that the other end can hold
@@ -83,7 +80,8 @@ class NcclRank final : public WireCarrier {
       const ncclResult_t result = nccl_.init_rank(&communicator_, kRanks, id_, rank, &config);
       LEAT_RETURN_IF_ERROR(check(result, "ncclCommInitRankConfig"));
     }
-    return is_ready("ncclCommInitRankConfig");
+    LEAT_ASSIGN_OR_RETURN(connected_, is_ready("ncclCommInitRankConfig"));
+    return connected_;
   }
 
   // The event behind the work is recorded only once NCCL has enqueued the work.
@@ -120,7 +118,10 @@ class NcclRank final : public WireCarrier {
   }
   Status check(ncclResult_t result, std::string_view call) {
     if (result == ncclSuccess || result == ncclInProgress) return {};
-    return nccl_failure(nccl_, communicator_, result, subject_, call);
+    const Status failure = nccl_failure(nccl_, communicator_, result, subject_, call);
+    // In a transfer, only this error says that the other end has failed.
+    const bool names_peer = !connected_ || result == ncclRemoteError;
+    return names_peer ? failure : internal_error(failure.message());
   }
 
   const NcclFunctions nccl_;
@@ -128,57 +129,8 @@ class NcclRank final : public WireCarrier {
   const ncclUniqueId id_;
   Buffer* const memory_;
   ncclComm_t communicator_ = nullptr;
+  bool connected_ = false;
 };
-
-class NcclReceiver final : public WireReceiver {
- public:
-  NcclReceiver(std::unique_ptr<WireEnd> end, std::string offer)
-      : end_(std::move(end)), offer_(std::move(offer)) {}
-
-  Status connect(std::chrono::steady_clock::time_point deadline) override {
-    return end_->connect(deadline);
-  }
-  Timeline& done() override { return end_->done(); }
-  void stop(const Status& cause) override { end_->stop(cause); }
-  const std::string& offer() const override { return offer_; }
-  void receive(size_t offset, size_t bytes) override { end_->give({nullptr, offset, bytes}); }
-
- private:
-  const std::unique_ptr<WireEnd> end_;
-  const std::string offer_;
-};
-
-class NcclSender final : public WireSender {
- public:
-  explicit NcclSender(std::unique_ptr<WireEnd> end) : end_(std::move(end)) {}
-
-  Status connect(std::chrono::steady_clock::time_point deadline) override {
-    return end_->connect(deadline);
-  }
-  Timeline& done() override { return end_->done(); }
-  void stop(const Status& cause) override { end_->stop(cause); }
-  void send(const void* from, size_t offset, size_t bytes) override {
-    end_->give({from, offset, bytes});
-  }
-
- private:
-  const std::unique_ptr<WireEnd> end_;
-};
-
-Result<ncclUniqueId> read_nccl_offer(std::string_view text, std::string_view subject) {
-  NcclOffer offer{};
-  if (text.size() != sizeof offer)
-    return invalid_argument(
-        cat(subject, ": expected an offer of ", sizeof offer, " bytes, received ", text.size()));
-  std::memcpy(&offer, text.data(), sizeof offer);
-  if (std::memcmp(offer.magic, kNcclMagic, sizeof kNcclMagic) != 0)
-    return invalid_argument(
-        cat(subject, ": expected an offer of a wire by NCCL, received one of another kind"));
-  if (std::memcmp(offer.version, kNcclOfferVersion, sizeof kNcclOfferVersion) != 0)
-    return invalid_argument(cat(subject, ": expected an offer of version ",
-                                int{kNcclOfferVersion[0]}, ", received another version"));
-  return offer.id;
-}
 
 }  // namespace
 
@@ -196,26 +148,25 @@ Result<std::unique_ptr<WireReceiver>> make_nccl_receiver(CudaDevice& device, Buf
                                                          std::chrono::milliseconds stall) {
   LEAT_ASSIGN_OR_RETURN(const FoundNccl nccl, find_nccl());
   const std::string subject = nccl_subject(device, "receiving", nccl);
-  NcclOffer offer{};
-  std::memcpy(offer.magic, kNcclMagic, sizeof kNcclMagic);
-  std::memcpy(offer.version, kNcclOfferVersion, sizeof kNcclOfferVersion);
+  NcclOffer offer{kNcclHead, {}};
   if (const ncclResult_t result = nccl.functions.get_unique_id(&offer.id); result != ncclSuccess)
     return nccl_failure(nccl.functions, nullptr, result, subject, "ncclGetUniqueId");
   std::string text(reinterpret_cast<const char*>(&offer), sizeof offer);
   auto rank = std::make_unique<NcclRank>(nccl.functions, subject, offer.id, &into);
   LEAT_ASSIGN_OR_RETURN(auto end, WireEnd::start(device, subject, std::move(rank), stall));
-  return std::unique_ptr<WireReceiver>(
-      std::make_unique<NcclReceiver>(std::move(end), std::move(text)));
+  return make_receiver(std::move(end), std::move(text));
 }
 
 Result<std::unique_ptr<WireSender>> make_nccl_sender(CudaDevice& device, std::string_view text,
                                                      std::chrono::milliseconds stall) {
   LEAT_ASSIGN_OR_RETURN(const FoundNccl nccl, find_nccl());
   const std::string subject = nccl_subject(device, "sending", nccl);
-  LEAT_ASSIGN_OR_RETURN(const ncclUniqueId id, read_nccl_offer(text, subject));
-  auto rank = std::make_unique<NcclRank>(nccl.functions, subject, id, nullptr);
+  LEAT_RETURN_IF_ERROR(check_offer(text, sizeof(NcclOffer), kNcclHead, "by NCCL", subject));
+  NcclOffer offer{};
+  std::memcpy(&offer, text.data(), sizeof offer);
+  auto rank = std::make_unique<NcclRank>(nccl.functions, subject, offer.id, nullptr);
   LEAT_ASSIGN_OR_RETURN(auto end, WireEnd::start(device, subject, std::move(rank), stall));
-  return std::unique_ptr<WireSender>(std::make_unique<NcclSender>(std::move(end)));
+  return make_sender(std::move(end));
 }
 
 #else

@@ -20,7 +20,49 @@ constexpr auto kIdleLook = std::chrono::milliseconds(100);
 // An end with values on their way looks far more often than this, unless its process is stopped.
 constexpr auto kStoodStill = std::chrono::seconds(1);
 
+// An end of either direction, `Base`, by what carries its values.
+template <typename Base>
+class CarriedEnd : public Base {
+ public:
+  explicit CarriedEnd(std::unique_ptr<WireEnd> end) : end_(std::move(end)) {}
+
+  Status connect(SteadyClock::time_point deadline) override { return end_->connect(deadline); }
+  Timeline& done() override { return end_->done(); }
+  void stop(const Status& cause) override { end_->stop(cause); }
+
+ protected:
+  void give(const WireValue& value) { end_->give(value); }
+
+ private:
+  const std::unique_ptr<WireEnd> end_;
+};
+
+class CarriedSender final : public CarriedEnd<WireSender> {
+ public:
+  using CarriedEnd::CarriedEnd;
+  void send(const void* from, size_t offset, size_t bytes) override { give({from, offset, bytes}); }
+};
+
+class CarriedReceiver final : public CarriedEnd<WireReceiver> {
+ public:
+  CarriedReceiver(std::unique_ptr<WireEnd> end, std::string offer)
+      : CarriedEnd(std::move(end)), offer_(std::move(offer)) {}
+  const std::string& offer() const override { return offer_; }
+  void receive(size_t offset, size_t bytes) override { give({nullptr, offset, bytes}); }
+
+ private:
+  const std::string offer_;
+};
+
 }  // namespace
+
+std::unique_ptr<WireSender> make_sender(std::unique_ptr<WireEnd> end) {
+  return std::make_unique<CarriedSender>(std::move(end));
+}
+
+std::unique_ptr<WireReceiver> make_receiver(std::unique_ptr<WireEnd> end, std::string offer) {
+  return std::make_unique<CarriedReceiver>(std::move(end), std::move(offer));
+}
 
 Status check_within(const WireValue& value, size_t memory_bytes, std::string_view subject) {
   if (value.bytes <= memory_bytes && value.offset <= memory_bytes - value.bytes) return {};

@@ -17,6 +17,7 @@
 
 #include "devices/base/status.h"
 #include "devices/core/device.h"
+#include "devices/core/device_wire.h"
 
 namespace leat::cuda {
 
@@ -115,5 +116,10 @@ class WireEnd {
   Timeline done_;
   std::thread thread_;  // last, because it uses the members above
 };
+
+// The sending end of a wire whose values `end` carries; and a receiving end that takes part in each
+// transfer, with its offer.
+std::unique_ptr<WireSender> make_sender(std::unique_ptr<WireEnd> end);
+std::unique_ptr<WireReceiver> make_receiver(std::unique_ptr<WireEnd> end, std::string offer);
 
 }  // namespace leat::cuda

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
 namespace leat::cuda {
@@ -32,15 +33,7 @@ void tell(const std::string& what) {
 const char* truth(bool value) { return value ? "true" : "false"; }
 
 std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {
-  unsigned char bytes[sizeof algorithm];
-  std::memcpy(bytes, &algorithm, sizeof bytes);
-  std::string hex;
-  for (const unsigned char byte : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return to_hex({reinterpret_cast<const uint8_t*>(&algorithm), sizeof algorithm});
 }
 
 std::string json_of(const ProductQuestion& q) {

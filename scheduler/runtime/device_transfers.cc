@@ -19,12 +19,19 @@ DeviceTransfers::DeviceTransfers(Program& program, TurnContexts& contexts, RunOu
       in_(device_.queue(QueueFor::copies_in)),
       out_(device_.queue(QueueFor::copies_out)),
       arriving_(most_pending(program)),
-      leaving_(most_pending(program)) {
+      leaving_(most_pending(program)),
+      direct_at_(program.entries().size(), kNone) {
   for (const Entry& entry : program.entries()) {
-    if (entry.kind == Entry::Kind::send && entry.channel &&
-        entry.channel->takes_device_memory(entry.edge))
-      direct_.push_back({&entry});
+    if (entry.kind != Entry::Kind::send || !entry.channel ||
+        !entry.channel->takes_device_memory(entry.edge))
+      continue;
+    direct_at_[place_of(entry)] = static_cast<uint32_t>(direct_.size());
+    direct_.push_back({&entry, *entry.channel->sent(entry.edge)});
   }
+}
+
+size_t DeviceTransfers::place_of(const Entry& entry) const {
+  return static_cast<size_t>(&entry - program_.entries().data());
 }
 
 const PlanInstruction& DeviceTransfers::instruction_of(const Entry& entry) const {
@@ -123,10 +130,9 @@ bool DeviceTransfers::has_credit(const Pending& pending) const {
 Status DeviceTransfers::push(const Pending& pending) {
   const Entry& entry = *pending.entry;
   if (!entry.channel) return {};
-  for (Direct& direct : direct_) {
-    if (direct.send != &entry) continue;
+  if (const uint32_t at = direct_at_[place_of(entry)]; at != kNone) {
     // Also a push that fails may have been given the bytes.
-    direct.pushed = pending.turn + 1;
+    direct_[at].pushed = pending.turn + 1;
     return entry.channel->push_in_place(
         entry.edge, pending.turn, program_.departure(entry.edge, pending.turn), bytes_sent(entry));
   }
@@ -135,18 +141,16 @@ Status DeviceTransfers::push(const Pending& pending) {
   return entry.channel->push(entry.edge, pending.turn, staging, bytes);
 }
 
-const Entry* DeviceTransfers::unsent(uint64_t turn) const {
+const DeviceTransfers::Direct* DeviceTransfers::unsent(uint64_t turn) const {
   for (const Direct& direct : direct_) {
-    const uint64_t awaited = std::min(direct.pushed, turn + 1);
-    if (!direct.send->channel->sent(direct.send->edge)->reached(awaited)) return direct.send;
+    if (!direct.sent.reached(turn + 1)) return &direct;
   }
   return nullptr;
 }
 
 bool DeviceTransfers::all_left() const {
-  return std::all_of(direct_.begin(), direct_.end(), [](const Direct& direct) {
-    return direct.send->channel->sent(direct.send->edge)->reached(direct.pushed);
-  });
+  return std::all_of(direct_.begin(), direct_.end(),
+                     [](const Direct& direct) { return direct.sent.reached(direct.pushed); });
 }
 
 void DeviceTransfers::add_waits(Awaited& awaited) const {
@@ -155,10 +159,10 @@ void DeviceTransfers::add_waits(Awaited& awaited) const {
   if (leaving_.empty()) return;
   const Pending& next = leaving_.front();
   const bool is_out = out_.timeline().reached(next.mark);
-  const Entry* const unsent = is_out && !next.entry ? this->unsent(next.turn) : nullptr;
+  const Direct* const unsent = is_out && !next.entry ? this->unsent(next.turn) : nullptr;
   if (unsent) {
-    if (!awaited.timeline) awaited.instruction = unsent->instruction;
-    awaited.add(*unsent->channel->sent(unsent->edge), next.turn + 1);
+    if (!awaited.timeline) awaited.instruction = unsent->send->instruction;
+    awaited.add(unsent->sent, next.turn + 1);
   } else if (!next.entry || !is_out || has_credit(next)) {
     awaited.add(out_.timeline(), next.mark);
   } else {
@@ -175,8 +179,7 @@ Status DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
   }
   // A channel that was aborted reads memory of the device until sent() fails.
   for (const Direct& direct : direct_) {
-    const Status left =
-        direct.send->channel->sent(direct.send->edge)->wait(direct.pushed, deadline);
+    const Status left = direct.sent.wait(direct.pushed, deadline);
     if (first.ok() && left.code() == Code::deadline_exceeded) first = left;
   }
   return first;

@@ -84,8 +84,16 @@ class DeviceTransfers {
 
   void receive(const Entry& entry, uint64_t turn);
   size_t bytes_sent(const Entry& entry) const;
-  // A send up to that turn whose channel still reads the device's memory; null if there is none.
-  const Entry* unsent(uint64_t turn) const;
+  // A send whose channel takes the device's memory.
+  struct Direct {
+    const Entry* send;
+    Timeline& sent;
+    uint64_t pushed = 0;  // turns
+  };
+  // One whose value of that turn was pushed and has not left; null if there is none. REQUIRES: all
+  // values of the turn are pushed.
+  const Direct* unsent(uint64_t turn) const;
+  size_t place_of(const Entry& entry) const;
   bool has_credit(const Pending& pending) const;
   Status push(const Pending& pending);
   const PlanInstruction& instruction_of(const Entry& entry) const;
@@ -98,12 +106,8 @@ class DeviceTransfers {
   Queue& in_;
   Queue& out_;
   Row arriving_, leaving_;  // after marks of in_ and of out_
-  // The sends whose channels take the device's memory, and how many turns of each were pushed.
-  struct Direct {
-    const Entry* send;
-    uint64_t pushed = 0;
-  };
   std::vector<Direct> direct_;
+  std::vector<uint32_t> direct_at_;  // by entry: its place in direct_, or kNone
 };
 
 }  // namespace leat

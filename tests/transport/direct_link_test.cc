@@ -116,6 +116,25 @@ class DirectEnds {
   std::shared_ptr<void> threads_;
 };
 
+// A link at worker-0 that is being made. The other end of its inner link is the test's.
+struct HalfLink {
+  explicit HalfLink(DirectEnds& ends)
+      : maker(must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)))) {
+    const LinkSetup mine = maker.inner_setup();
+    far.setup_b.incoming = mine.outgoing;
+    far.setup_b.outgoing = mine.incoming;
+    inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
+    threads = inner.threads;
+  }
+  // Rises when the offer of worker-0 is there.
+  Timeline& offered() { return far.slots_b.edge(far.setup_b.incoming.back().edge).arrived; }
+
+  LinkEnds far{{}, {1, 1, 1, 1}};
+  std::shared_ptr<void> threads;  // outlive the link
+  DirectLinkMaker maker;
+  LinkPair inner;
+};
+
 }  // namespace
 
 TEST_CASE("values go from device to device whole and in order, both ways", "[cluster]") {
@@ -327,21 +346,14 @@ TEST_CASE("connecting ends when it is cancelled, and when the peer gives up", "[
   for (const bool cancelled_here : {true, false}) {
     INFO(cancelled_here);
     DirectEnds ends({4000}, {4000});
-    std::shared_ptr<void> threads;  // outlive the link
-    auto maker = must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)));
-    LinkEnds far({}, {1, 1, 1, 1});
-    const LinkSetup mine = maker.inner_setup();
-    far.setup_b.incoming = mine.outgoing;
-    far.setup_b.outgoing = mine.incoming;
-    LinkPair inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
-    threads = inner.threads;
+    HalfLink half(ends);
     auto connecting = std::async(std::launch::async, [&] {
-      return maker.connect(std::move(inner.a), in(std::chrono::hours(1))).status();
+      return half.maker.connect(std::move(half.inner.a), in(std::chrono::hours(1))).status();
     });
     // The offer that this end waits for does not come.
-    REQUIRE(far.slots_b.edge(mine.outgoing.back().edge).arrived.wait(1, soon()).ok());
+    REQUIRE(half.offered().wait(1, soon()).ok());
     const Status cause = internal_error("there is no more time");
-    cancelled_here ? maker.cancel(cause) : inner.b->abort(cause);
+    cancelled_here ? half.maker.cancel(cause) : half.inner.b->abort(cause);
     REQUIRE(connecting.wait_until(soon()) == std::future_status::ready);
     const Status ended = connecting.get();
     CHECK(ended.code() == Code::internal);
@@ -351,19 +363,13 @@ TEST_CASE("connecting ends when it is cancelled, and when the peer gives up", "[
 
 TEST_CASE("connecting that was cancelled before it began returns at once", "[cluster]") {
   DirectEnds ends({4000}, {4000});
-  std::shared_ptr<void> threads;  // outlive the link
-  auto maker = must(DirectLinkMaker::create(ends.ends.setup_a, ends.wires_of_a(WireKind::ipc)));
-  LinkEnds far({}, {1, 1, 1, 1});
-  const LinkSetup mine = maker.inner_setup();
-  far.setup_b.incoming = mine.outgoing;
-  far.setup_b.outgoing = mine.incoming;
-  LinkPair inner = must(transport_named("tcp").pair(mine, far.setup_b, 0us));
-  threads = inner.threads;
-  maker.cancel(internal_error("there is no more time"));
-  const Status ended = maker.connect(std::move(inner.a), in(std::chrono::hours(1))).status();
+  HalfLink half(ends);
+  half.maker.cancel(internal_error("there is no more time"));
+  const Status ended =
+      half.maker.connect(std::move(half.inner.a), in(std::chrono::hours(1))).status();
   CHECK(ended.message() == "there is no more time");
   // The peer is told.
-  const Status told = far.slots_b.edge(mine.outgoing.back().edge).arrived.wait(1, soon());
+  const Status told = half.offered().wait(1, soon());
   CHECK(told.message().find("there is no more time") != std::string::npos);
 }
 
